@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer and make. Everything else is installed into .venv from the lock files.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long lint format lock clean
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/run ## set up, then watch a posterior follow a stream while its processes are killed
+	@$(BIN)/streaminfer demo
+
+test: .venv/dev ## set up, then all tests that CI runs
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" -q
+
+test-long: .venv/dev ## the full matrices and soaks as well
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+lint: .venv/dev ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev ## write the code as the formatter would
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: .venv/dev ## pin all dependencies again
+	echo "setuptools>=77" | $(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml -
+	$(BIN)/pip-compile $(LOCK) -c requirements.lock --extra dev -o requirements-dev.lock pyproject.toml
+LOCK := -q --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
+
+clean: ## remove what was made
+	rm -rf .venv .streaminfer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streaminfer needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/run: .venv/python requirements.lock pyproject.toml
+	$(BIN)/pip install -q --require-hashes -r requirements.lock
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/run requirements-dev.lock
+	$(BIN)/pip install -q --require-hashes -r requirements-dev.lock
+	@touch $@
