@@ -1,0 +1,18 @@
+"""Exponential families: one module each, all with the functions of `family.Family`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streaminfer.families import beta, dirichlet, gamma, gaussian, normal_inverse_gamma, normal_inverse_wishart
+from streaminfer.families.family import Family
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "beta": beta,
+    "dirichlet": dirichlet,
+    "gamma": gamma,
+    "gaussian": gaussian,
+    "normal-inverse-gamma": normal_inverse_gamma,
+    "normal-inverse-wishart": normal_inverse_wishart,
+}
