@@ -1,0 +1,21 @@
+"""Models: a likelihood with a prior, one file each; a spec's `model.kind` is a key of this table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streaminfer.models.bernoulli import Bernoulli
+from streaminfer.models.categorical import Categorical
+from streaminfer.models.gaussian import Gaussian
+from streaminfer.models.linear_regression import LinearRegression
+from streaminfer.models.model import Model
+from streaminfer.models.poisson import Poisson
+
+MODELS: Final[Mapping[str, type[Model]]] = {
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "poisson": Poisson,
+    "gaussian": Gaussian,
+    "linear_regression": LinearRegression,
+}

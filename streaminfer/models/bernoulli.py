@@ -1,0 +1,115 @@
+"""Bernoulli events with a Beta prior: y ~ Bernoulli(p), p ~ Beta(alpha, beta)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.families import beta
+from streaminfer.models import totals
+from streaminfer.models.events import Field
+from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.options import Option, Section, Text
+from streaminfer.models.priors import POSITIVE
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Statistics are (ones, zeros)."""
+
+    kind: ClassVar[str] = "bernoulli"
+    exactness: ClassVar[str] = "exact"
+    needs_base: ClassVar[bool] = False
+    options: ClassVar[Section] = Section(
+        [
+            Option("field", Text(), "the field that is 0 or 1"),
+            Option(
+                "prior",
+                Section(
+                    [
+                        Option("alpha", POSITIVE, "prior count of ones", 1.0),
+                        Option("beta", POSITIVE, "prior count of zeros", 1.0),
+                    ]
+                ),
+                "Beta prior of p, the probability of a one",
+                {},
+            ),
+        ]
+    )
+
+    field: str
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    @classmethod
+    def build(cls, options: Mapping[str, Any]) -> Self:
+        return cls(options["field"], **options["prior"])
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return (Field(self.field, "binary"),)
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def empty(self) -> Vector:
+        return np.zeros(2)
+
+    def statistics(self, events: Matrix) -> Vector:
+        ones = events[:, 0].sum()
+        return np.array([ones, len(events) - ones])
+
+    def merge(self, a: Vector, b: Vector) -> Vector:
+        return a + b
+
+    def scale(self, statistics: Vector, weight: float) -> Vector:
+        return statistics * weight
+
+    def posterior(self, statistics: Vector) -> BernoulliPosterior:
+        ones, zeros = totals.checked(statistics, 2, totals=2)
+        return BernoulliPosterior(self, self.alpha + ones, self.beta + zeros)
+
+
+@dataclass(frozen=True, slots=True)
+class BernoulliPosterior:
+    """p ~ Beta(alpha, beta)."""
+
+    family: ClassVar[str] = "beta"
+
+    model: Bernoulli
+    alpha: float
+    beta: float
+
+    @property
+    def natural(self) -> Vector:
+        return np.array([self.alpha, self.beta])
+
+    def moments(self) -> dict[str, Moments]:
+        """p: mean a/(a+b), variance a b / ((a+b)^2 (a+b+1))."""
+        total = self.alpha + self.beta
+        sd = math.sqrt(self.alpha / total * (self.beta / total) / (total + 1))
+        return {"p": Moments(np.array(self.alpha / total), np.array(sd))}
+
+    def sample(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[np.float64]]:
+        return {"p": beta.sample(beta.Parameters(self.alpha, self.beta), rng, n)}
+
+    def log_predictive(self, events: Matrix) -> Vector:
+        """log a/(a+b) for a one, log b/(a+b) for a zero."""
+        log_total = math.log(self.alpha + self.beta)
+        return np.where(events[:, 0] == 1, math.log(self.alpha), math.log(self.beta)) - log_total
+
+    def log_evidence(self) -> float:
+        """log B(posterior) - log B(prior)."""
+        prior = beta.Parameters(self.model.alpha, self.model.beta)
+        return beta.log_normaliser(beta.Parameters(self.alpha, self.beta)) - beta.log_normaliser(prior)

@@ -1,0 +1,146 @@
+"""Events as a model reads them: the fields it declares, and rows checked and turned into one matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST: Final = 1e100
+"""Beyond this a square would leave float64; such a value is refused, not absorbed."""
+
+LARGEST_COUNT: Final = 2**53
+"""Counts above this are no longer exact in float64."""
+
+Kind = Literal["number", "positive", "count", "binary", "category"]
+
+RULES: Final[Mapping[Kind, str]] = {
+    "number": f"must be a number of size at most {LARGEST:g}",
+    "positive": f"must be a number above 0 and at most {LARGEST:g}",
+    "count": "must be a whole number from 0 to 2^53",
+    "binary": "must be 0 or 1",
+    "category": "must be one of the categories",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an event: its name, what kind of value it holds and, for a category, the names."""
+
+    name: str
+    kind: Kind
+    categories: tuple[str, ...] = ()
+    codes: Mapping[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", {name: float(i) for i, name in enumerate(self.categories)})
+
+    @property
+    def is_text(self) -> bool:
+        return self.kind == "category"
+
+
+class Rejected(NamedTuple):
+    """A row that cannot be absorbed: its place among the rows, the field and the rule it breaks."""
+
+    row: int
+    field: str
+    rule: str
+
+    @property
+    def reason(self) -> str:
+        return f"{self.field}: {self.rule}" if self.field else self.rule
+
+
+class Checked(NamedTuple):
+    """The good rows as a matrix (n, fields), in their order, and the others with their reasons."""
+
+    events: NDArray[np.float64]
+    rejected: list[Rejected]
+
+
+def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
+    """Turns rows (mappings of field names to values) into a matrix; a category becomes its index."""
+    try:
+        columns = [_fast_column(field, rows) for field in fields]
+    except (TypeError, ValueError, KeyError, OverflowError):
+        return _check_each(fields, rows)
+    events = np.stack(columns, axis=1) if rows else np.empty((0, len(fields)))
+    good = np.logical_and.reduce([_in_domain(f, events[:, j]) for j, f in enumerate(fields)])
+    if good.all():
+        return Checked(events, [])
+    return _check_each(fields, rows)
+
+
+def _fast_column(field: Field, rows: Sequence[Any]) -> NDArray[np.float64]:
+    """The whole column at once; raises where any value is of a wrong type."""
+    name = field.name
+    values = [row[name] for row in rows]
+    if field.kind == "category":
+        codes = field.codes
+        return np.array([codes[value] for value in values], dtype=np.float64)
+    if not set(map(type, values)) <= {int, float}:
+        raise TypeError(name)
+    return np.array(values, dtype=np.float64)
+
+
+def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
+    good: NDArray[np.bool_]
+    match field.kind:
+        case "number":
+            good = np.abs(column) <= LARGEST
+        case "positive":
+            good = (column > 0) & (column <= LARGEST)
+        case "count":
+            good = (column >= 0) & (column <= LARGEST_COUNT) & (column == np.floor(column))
+        case "binary":
+            good = (column == 0) | (column == 1)
+        case "category":
+            good = column >= 0
+    return good
+
+
+def _check_each(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
+    """Row by row: slower, and only where the fast way found something wrong."""
+    events, rejected = [], []
+    for i, row in enumerate(rows):
+        values, fault = _check_row(fields, row)
+        if fault is None:
+            events.append(values)
+        else:
+            rejected.append(Rejected(i, *fault))
+    matrix = np.array(events, dtype=np.float64).reshape(len(events), len(fields))
+    return Checked(matrix, rejected)
+
+
+def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], tuple[str, str] | None]:
+    if not isinstance(row, Mapping):
+        return [], ("", "an event must be an object with named fields")
+    values = []
+    for wanted in fields:
+        if wanted.name not in row:
+            return [], (wanted.name, "is missing")
+        value = _number(wanted, row[wanted.name])
+        if value is None:
+            return [], (wanted.name, RULES[wanted.kind])
+        values.append(value)
+    return values, None
+
+
+def _number(field: Field, value: object) -> float | None:
+    """The value as a float inside the field's domain, or None. A boolean is not a number."""
+    if field.kind == "category":
+        return field.codes.get(value) if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number) or not _in_domain(field, np.array([number]))[0]:
+        return None
+    return number

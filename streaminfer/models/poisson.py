@@ -1,0 +1,125 @@
+"""Counts with a Gamma prior: k ~ Poisson(exposure * rate), rate ~ Gamma(shape, rate)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from streaminfer.families import gamma
+from streaminfer.models import totals
+from streaminfer.models.events import Field
+from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.options import Option, OptionsError, Section, Text
+from streaminfer.models.predictive import log_negative_binomial
+from streaminfer.models.priors import POSITIVE
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Statistics are (sum k, sum exposure, sum of log exposure^k / k!); the last only the evidence needs."""
+
+    kind: ClassVar[str] = "poisson"
+    exactness: ClassVar[str] = "exact"
+    needs_base: ClassVar[bool] = False
+    options: ClassVar[Section] = Section(
+        [
+            Option("field", Text(), "the field that holds a count"),
+            Option("exposure", Text(), "the field with the exposure of the count; without it 1 each", None),
+            Option(
+                "prior",
+                Section(
+                    [
+                        Option("shape", POSITIVE, "shape of the prior", 1.0),
+                        Option("rate", POSITIVE, "rate (inverse scale) of the prior; its mean is shape / rate", 1.0),
+                    ]
+                ),
+                "Gamma prior of the rate, the expected count of one unit of exposure",
+                {},
+            ),
+        ]
+    )
+
+    field: str
+    exposure: str | None = None
+    shape: float = 1.0
+    rate: float = 1.0
+
+    @classmethod
+    def build(cls, options: Mapping[str, Any]) -> Self:
+        if options["exposure"] == options["field"]:
+            raise OptionsError("exposure", "must be another field than the count", options["exposure"])
+        return cls(options["field"], options["exposure"], **options["prior"])
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        count = Field(self.field, "count")
+        return (count,) if self.exposure is None else (count, Field(self.exposure, "positive"))
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    @property
+    def size(self) -> int:
+        return 3
+
+    def empty(self) -> Vector:
+        return np.zeros(3)
+
+    def statistics(self, events: Matrix) -> Vector:
+        counts, exposures = self.split(events)
+        base = xlogy(counts, exposures) - gammaln(counts + 1)
+        return np.array([counts.sum(), exposures.sum(), base.sum()])
+
+    def merge(self, a: Vector, b: Vector) -> Vector:
+        return a + b
+
+    def scale(self, statistics: Vector, weight: float) -> Vector:
+        return statistics * weight
+
+    def posterior(self, statistics: Vector) -> PoissonPosterior:
+        count, exposure, base = totals.checked(statistics, 3, totals=2)
+        return PoissonPosterior(self, self.shape + count, self.rate + exposure, base)
+
+    def split(self, events: Matrix) -> tuple[Vector, Vector]:
+        """Counts (n,) and exposures (n,)."""
+        return events[:, 0], np.ones(len(events)) if self.exposure is None else events[:, 1]
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonPosterior:
+    """rate ~ Gamma(shape, rate); `base` is the log base measure of the events."""
+
+    family: ClassVar[str] = "gamma"
+
+    model: Poisson
+    shape: float
+    rate: float
+    base: float
+
+    @property
+    def natural(self) -> Vector:
+        return np.array([self.shape, self.rate])
+
+    def moments(self) -> dict[str, Moments]:
+        """rate: mean shape / rate, sd sqrt(shape) / rate."""
+        return {"rate": Moments(np.array(self.shape / self.rate), np.array(math.sqrt(self.shape) / self.rate))}
+
+    def sample(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[np.float64]]:
+        return {"rate": gamma.sample(gamma.Parameters(self.shape, self.rate), rng, n)}
+
+    def log_predictive(self, events: Matrix) -> Vector:
+        """Negative binomial with the event's exposure."""
+        return log_negative_binomial(*self.model.split(events), self.shape, self.rate)
+
+    def log_evidence(self) -> float:
+        """A(posterior) - A(prior) + log base measure."""
+        prior = gamma.Parameters(self.model.shape, self.model.rate)
+        return gamma.log_normaliser(gamma.Parameters(self.shape, self.rate)) - gamma.log_normaliser(prior) + self.base
