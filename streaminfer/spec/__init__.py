@@ -1,0 +1,7 @@
+"""The spec: one file that says what is inferred."""
+
+from streaminfer.spec.load import SpecError, load_spec, parse_spec
+from streaminfer.spec.schema import json_schema
+from streaminfer.spec.spec import Data, Inference, Spec
+
+__all__ = ["Data", "Inference", "Spec", "SpecError", "json_schema", "load_spec", "parse_spec"]

@@ -1,0 +1,146 @@
+"""From a file to a Spec, or to errors that say file, field, rule and value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from streaminfer.models import MODELS
+from streaminfer.models.model import Model
+from streaminfer.models.options import OptionsError, Problem, unknown_name
+from streaminfer.spec.spec import DATA, INFERENCE, NAME, Data, Inference, Spec
+
+MAX_BYTES: Final = 1 << 20
+MAX_DEPTH: Final = 32
+MAX_BITS: Final = 4096
+SECTIONS: Final = ("name", "data", "model", "inference")
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used; its text has one line for each problem."""
+
+    def __init__(self, file: str, problems: list[Problem]) -> None:
+        super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
+        self.file = file
+        self.problems = problems
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Reads a spec file (YAML, and so JSON too)."""
+    file = str(path)
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError(file, [Problem("(file)", f"cannot be read: {error.strerror}", file)]) from error
+    if len(text) > MAX_BYTES:
+        raise SpecError(file, [Problem("(file)", f"must be at most {MAX_BYTES} bytes", f"{len(text)} bytes or more")])
+    try:
+        document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (a SafeLoader)
+    except Exception as error:  # PyYAML lets IndexError, KeyError, OverflowError and the like escape on odd scalars
+        detail = " ".join(str(error).split())[:300] or type(error).__name__
+        raise SpecError(file, [Problem("(file)", f"must be one YAML document: {detail}", file)]) from error
+    return parse_spec(document, file)
+
+
+def parse_spec(document: object, file: str = "spec") -> Spec:
+    """Checks a document and fills its defaults; `file` is the name that errors give."""
+    _refuse_excess(document, file)
+    if not isinstance(document, Mapping):
+        raise SpecError(file, [Problem("(file)", f"must be a mapping with {', '.join(SECTIONS)}", document)])
+    problems = [
+        Problem(str(key), unknown_name(str(key), SECTIONS, "section"), document[key])
+        for key in document
+        if key not in SECTIONS
+    ]
+    name = _required(document, "name", "the prefix of every topic", problems)
+    if name is not None:
+        NAME.check(name, "name", problems)
+    data = DATA.check(_section(document, "data"), "data", problems)
+    inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
+    model_section = _required(document, "model", "what is inferred", problems)
+    kind, options = _model_options(model_section, problems)
+    if problems or kind is None:
+        raise SpecError(file, problems)
+    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference}
+    return Spec(str(name), Data(**data), _build(kind, options, file), Inference(**inference), _plain(filled))
+
+
+def _refuse_excess(document: object, file: str) -> None:
+    """Refuses what could not even be printed: bottomless nesting, integers of thousands of digits."""
+    left: list[tuple[object, int]] = [(document, 1)]
+    while left:
+        value, depth = left.pop()
+        if depth > MAX_DEPTH:
+            raise SpecError(file, [Problem("(file)", f"must be nested at most {MAX_DEPTH} levels deep", "more")])
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            rule = f"must hold no whole number of more than {MAX_BITS} bits"
+            raise SpecError(file, [Problem("(file)", rule, f"{value.bit_length()} bits")])
+        if isinstance(value, Mapping):
+            left.extend((item, depth + 1) for pair in value.items() for item in pair)
+        elif isinstance(value, list | tuple):
+            left.extend((item, depth + 1) for item in value)
+
+
+def _section(document: Mapping[Any, Any], name: str) -> object:
+    given = document.get(name)
+    return {} if given is None else given
+
+
+def _required(document: Mapping[Any, Any], field: str, why: str, problems: list[Problem]) -> Any:
+    value = document.get(field)
+    if value is None:
+        problems.append(Problem(field, f"is required: {why}", value))
+    return value
+
+
+def _model_options(section: object, problems: list[Problem]) -> tuple[str | None, dict[str, Any]]:
+    if section is None:
+        return None, {}
+    if not isinstance(section, Mapping):
+        problems.append(Problem("model", f"must be a mapping with kind, one of {', '.join(MODELS)}", section))
+        return None, {}
+    kind = section.get("kind")
+    if not isinstance(kind, str) or kind not in MODELS:
+        problems.append(Problem("model.kind", unknown_name(str(kind), list(MODELS), "model"), kind))
+        return None, {}
+    rest = {key: value for key, value in section.items() if key != "kind"}
+    return kind, MODELS[kind].options.check(rest, "model", problems)
+
+
+def _build(kind: str, options: dict[str, Any], file: str) -> Model:
+    try:
+        return MODELS[kind].build(options)
+    except OptionsError as error:
+        problem = error.problem
+        raise SpecError(file, [problem._replace(field=f"model.{problem.field}")]) from error
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, so that the document prints as it would be written."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe, and refuses what would silently mean something else: repeated keys and aliases."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value
+            if isinstance(key_node, yaml.ScalarNode) and key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            if isinstance(key_node, yaml.ScalarNode):
+                seen.add(key)
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,46 @@
+"""The spec format as a JSON Schema, for editors; derived from the same declarations that check a spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaminfer.models import MODELS
+from streaminfer.models.options import Option, Section, Text
+from streaminfer.spec.spec import DATA, INFERENCE, NAME
+
+
+def json_schema() -> dict[str, Any]:
+    """A draft 2020-12 schema of a whole spec."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "streaminfer spec",
+        "type": "object",
+        "properties": {
+            "name": {**NAME.json_schema(), "description": "Prefix of every topic, group and transactional id."},
+            "data": _optional({**DATA.json_schema(), "description": "Where events come from."}),
+            "model": {"description": "What is inferred.", "oneOf": [_model(kind) for kind in MODELS]},
+            "inference": _optional({**INFERENCE.json_schema(), "description": "How events become a posterior."}),
+        },
+        "required": ["name", "model"],
+        "additionalProperties": False,
+    }
+
+
+def _model(kind: str) -> dict[str, Any]:
+    with_kind = Section((Option("kind", Text(), "The model."), *MODELS[kind].options.options))
+    schema = with_kind.json_schema()
+    schema["properties"]["kind"] = {"const": kind, "description": "The model."}
+    return {"title": kind, **_with_nulls(schema)}
+
+
+def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """A section in which every key that may be left out may be null as well, as in a spec."""
+    entries = schema["properties"].items()
+    return {**schema, "properties": {k: v if k in schema["required"] else _optional(v) for k, v in entries}}
+
+
+def _optional(entry: dict[str, Any]) -> dict[str, Any]:
+    inner = _with_nulls(entry) if "properties" in entry else entry
+    said = {key: value for key, value in inner.items() if key in {"description", "default"}}
+    rule = {key: value for key, value in inner.items() if key not in said}
+    return {"anyOf": [rule, {"type": "null"}], **said}

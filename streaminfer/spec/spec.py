@@ -1,0 +1,88 @@
+"""A spec as typed values, its sections' options, and its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from streaminfer.models.model import Model
+from streaminfer.models.options import Choice, Integer, Option, Section, Text
+
+FORMATS: Final = ("json",)
+METHODS: Final = ("svb",)
+
+NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
+
+DATA: Final = Section(
+    (
+        Option("format", Choice(FORMATS), "How an event is written in a record.", "json"),
+        Option("partitions", Integer(1, 1024), "Partitions of the data topic: the most workers that can share it.", 4),
+    )
+)
+
+INFERENCE: Final = Section(
+    (
+        Option("method", Choice(METHODS), "The method of inference.", "svb"),
+        Option("minibatch", Integer(1, 1_000_000), "Minibatches end at multiples of this many positions.", 256),
+        Option(
+            "linger_ms",
+            Integer(0, 3_600_000),
+            "How long events may wait for a full minibatch; 0: always, so that boundaries depend on positions alone.",
+            100,
+        ),
+        Option(
+            "max_staleness",
+            Integer(0, 10_000),
+            "Minibatches a worker may be ahead of the posterior it starts from, for models that need one.",
+            8,
+        ),
+        Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 100),
+        Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where events come from."""
+
+    format: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """How events become a posterior."""
+
+    method: str
+    minibatch: int
+    linger_ms: int
+    max_staleness: int
+    snapshot_ms: int
+    snapshot_events: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is inferred: one posterior over one stream. `document` has every default filled in."""
+
+    name: str
+    data: Data
+    model: Model
+    inference: Inference
+    document: Mapping[str, Any]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
+        meaning = {
+            "format": self.data.format,
+            "model": self.document["model"],
+            "method": self.inference.method,
+        }
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
