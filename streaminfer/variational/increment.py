@@ -1,0 +1,27 @@
+"""An increment: what was learned from one minibatch, and where that minibatch came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Increment:
+    """Statistics of the events at positions [begin, end) of one data partition, with their provenance."""
+
+    fingerprint: str
+    writer: str
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    n_events: int
+    n_dead_lettered: int
+    n_lost: int
+    base_version: int
+    score: float
+    statistics: NDArray[np.float64]
+    epoch: int = 0
