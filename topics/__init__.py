@@ -1,0 +1,63 @@
+"""The declaration of all topics and their schemas; code, chart and documentation derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One row of topics.yaml."""
+
+    name: str
+    about: str
+    schema: str | None
+    schema_id: int | None
+    key: str
+    partitions: Literal["data", "shard"]
+    cleanup: Literal["delete", "compact"]
+    retention_ms: int | None
+    max_bytes: int
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+
+    def topic(self, spec_name: str) -> str:
+        """The full name of this topic for a spec."""
+        return f"{spec_name}.{self.name}"
+
+
+@cache
+def declarations() -> Mapping[str, Declaration]:
+    """Every declared topic by its short name, in the order of the file."""
+    document = yaml.safe_load(read("topics.yaml"))
+    return {row["name"]: _declaration(row) for row in document["topics"]}
+
+
+def read(file: str) -> str:
+    """The text of a file of this folder, also from inside an installed wheel."""
+    return resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
+
+
+def _declaration(row: dict[str, Any]) -> Declaration:
+    days = row.get("retention_days")
+    return Declaration(
+        name=row["name"],
+        about=row["about"],
+        schema=None if row["schema"] == "none" else row["schema"],
+        schema_id=row.get("schema_id"),
+        key=row["key"],
+        partitions=row["partitions"],
+        cleanup=row["cleanup"],
+        retention_ms=None if days is None else days * DAY_MS,
+        max_bytes=row["max_bytes"],
+        writers=tuple(row["writers"]),
+        readers=tuple(row["readers"]),
+    )
