@@ -1,0 +1,27 @@
+"""Why bytes could not become a value."""
+
+from __future__ import annotations
+
+
+class WireError(ValueError):
+    """Bytes that are not what their topic holds. `reason` is a word for counting, the text says what is wrong."""
+
+    reason = "undecodable"
+
+
+class BadFrame(WireError):
+    """Not in the Confluent framing, or of another schema."""
+
+    reason = "bad-frame"
+
+
+class BadBody(WireError):
+    """The body does not follow its schema, or bytes are left over."""
+
+    reason = "bad-body"
+
+
+class BadValue(WireError):
+    """Well formed, but a value is out of its bounds: not finite, of a wrong shape, too large."""
+
+    reason = "bad-value"

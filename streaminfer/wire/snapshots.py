@@ -1,0 +1,158 @@
+"""Snapshots as records: chunks, then a manifest that names the version of each.
+
+A snapshot that fits is one record, the manifest. Readers show nothing that is incomplete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import avro, vectors
+from streaminfer.wire.errors import BadValue
+
+TOPIC: Final = "posterior"
+MANIFEST: Final = b"manifest"
+ENVELOPE: Final = 64 * 1024
+"""Bytes left for the manifest: 1,024 partitions of frontier and 10,000 chunk versions fit."""
+MAX_CHUNKS: Final = 4096
+YEAR_10000: Final = 253_402_300_800_000
+
+
+class OtherSpec(Exception):
+    """The posterior on the bus belongs to a spec with another fingerprint."""
+
+    def __init__(self, name: str, found: str, expected: str) -> None:
+        super().__init__(
+            f"the posterior {name!r} on this bus was made by another spec (fingerprint {found}, this one has "
+            f"{expected}): give the spec a new name, or use another bus"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a manifest says beyond the numbers: the spec's name and what kind of posterior this is."""
+
+    name: str
+    kind: str
+    family: str
+    method: str
+    exactness: str
+
+
+def encode(snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int) -> list[tuple[bytes, bytes]]:
+    """(key, record) of every chunk, the manifest last."""
+    pieces = vectors.split(np.concatenate([snapshot.statistics, natural]), max_bytes - ENVELOPE)
+    last = len(pieces) - 1
+    version = snapshot.version
+    records = []
+    for i, piece in enumerate(pieces):
+        manifest = _manifest(snapshot, about, [version] * len(pieces)) if i == last else None
+        value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
+        records.append((MANIFEST if i == last else f"chunk-{i}".encode(), avro.encode(TOPIC, value)))
+    return records
+
+
+def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int]) -> dict[str, Any]:
+    return {
+        "name": about.name,
+        "fingerprint": snapshot.fingerprint,
+        "kind": about.kind,
+        "family": about.family,
+        "method": about.method,
+        "exactness": about.exactness,
+        "created_at": snapshot.created_at,
+        "read_to": snapshot.read_to,
+        "n_events": snapshot.n_events,
+        "n_lost": snapshot.n_lost,
+        "n_dead_lettered": snapshot.n_dead_lettered,
+        "n_damped": snapshot.n_damped,
+        "n_rejected": snapshot.n_rejected,
+        "n_dropped": snapshot.n_dropped,
+        "score": snapshot.score,
+        "staleness": snapshot.staleness,
+        "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
+        "chunk_versions": chunk_versions,
+        "n_statistics": len(snapshot.statistics),
+    }
+
+
+class Assembler:
+    """Turns the records of one posterior partition into snapshots, in their order."""
+
+    def __init__(self, fingerprint: str, statistics_size: int) -> None:
+        self._fingerprint = fingerprint
+        self._size = statistics_size
+        self._most = 64 * statistics_size + ENVELOPE
+        """Bytes of chunks that are held: several times those of statistics and natural parameters."""
+        self._chunks: dict[int, tuple[int, bytes]] = {}
+
+    def add(self, data: bytes | None) -> Snapshot | None:
+        """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
+        value = avro.decode(TOPIC, data)
+        manifest = value["manifest"]
+        if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
+            raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
+        if manifest is None:
+            self._hold(value["chunk"], value["version"], value["payload"])
+            return None
+        if manifest["fingerprint"] != self._fingerprint:
+            raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
+        versions = manifest["chunk_versions"]
+        if len(versions) != value["chunk"] + 1:
+            raise BadValue(f"{len(versions)} chunk versions in a manifest that is chunk {value['chunk']}")
+        pieces = [self._chunks.get(i, (0, b"")) for i in range(value["chunk"])]
+        if [version for version, _ in pieces] != versions[:-1]:
+            return None
+        payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
+        return _snapshot(value["version"], manifest, payload, self._size)
+
+    def _hold(self, chunk: int, version: int, payload: bytes) -> None:
+        self._chunks.pop(chunk, None)
+        if sum(len(piece) for _, piece in self._chunks.values()) + len(payload) > self._most:
+            raise BadValue(f"chunks of more than {self._most} bytes where the model has {self._size} statistics")
+        self._chunks[chunk] = (version, payload)
+
+
+def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int) -> Snapshot:
+    if manifest["n_statistics"] != size:
+        raise BadValue(f"{manifest['n_statistics']} statistics where the model has {size}")
+    numbers = vectors.join([payload], len(payload) // 8)
+    if len(numbers) < size:
+        raise BadValue(f"a payload of {len(numbers)} numbers has no {size} statistics")
+    counts = {name: manifest[name] for name in manifest if name.startswith("n_") and name != "n_statistics"}
+    frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}
+    created_at = _milliseconds(manifest["created_at"])
+    if not 0 <= created_at < YEAR_10000:
+        raise BadValue(f"a snapshot cannot be of the time {created_at}")
+    numbered = [manifest["read_to"], manifest["staleness"], *counts.values(), *frontier.keys(), *frontier.values()]
+    if min(numbered) < 0 or not math.isfinite(manifest["score"]):
+        raise BadValue("a count or position is negative, or the score is not finite")
+    return Snapshot(
+        fingerprint=manifest["fingerprint"],
+        version=version,
+        statistics=numbers[:size].copy(),
+        frontier=frontier,
+        read_to=manifest["read_to"],
+        score=manifest["score"],
+        staleness=manifest["staleness"],
+        created_at=created_at,
+        **counts,
+    )
+
+
+def _milliseconds(moment: datetime | int) -> int:
+    """fastavro gives timestamp-millis as a datetime, or as a number beyond the year 9999."""
+    return round(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment
+
+
+def iso(milliseconds: int) -> str:
+    """A time as RFC 3339 with milliseconds, in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

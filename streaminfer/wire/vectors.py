@@ -1,0 +1,31 @@
+"""Vectors of float64 as little-endian bytes, whole or in pieces that fit a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.wire.errors import BadValue
+
+_LITTLE: Final = np.dtype("<f8")
+
+
+def split(vector: NDArray[np.float64], piece_bytes: int) -> list[bytes]:
+    """The bytes of a vector in pieces of whole numbers; at least one piece, maybe empty."""
+    data = vector.astype(_LITTLE).tobytes()
+    step = piece_bytes - piece_bytes % _LITTLE.itemsize
+    return [data[i : i + step] for i in range(0, len(data), step)] or [b""]
+
+
+def join(pieces: Sequence[bytes], size: int) -> NDArray[np.float64]:
+    """The vector of `size` finite numbers that the pieces hold; raises BadValue."""
+    data = b"".join(pieces)
+    if len(data) != size * _LITTLE.itemsize:
+        raise BadValue(f"{len(data)} bytes are not the {size * _LITTLE.itemsize} of {size} numbers")
+    vector = np.frombuffer(data, dtype=_LITTLE).astype(np.float64)
+    if not np.isfinite(vector).all():
+        raise BadValue("a number is not finite")
+    return vector
