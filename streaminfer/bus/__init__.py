@@ -1,0 +1,1 @@
+"""The bus: the protocol, its implementations, and `connect.open_bus` that chooses one."""

@@ -1,0 +1,1 @@
+"""The parts of the Kafka bus, one concept a file."""

@@ -1,0 +1,59 @@
+"""Where the logs begin and end, and what is kept for groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kafka.admin import OffsetSpec
+from kafka.protocol.consumer import IsolationLevel
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from streaminfer.bus.broker.connection import Connection
+from streaminfer.bus.broker.topics import Catalog
+from streaminfer.bus.protocol import Partition, Position, Positions
+
+MAX_NOTE: Final = 4000
+
+
+def starts(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """The first position of each partition's log."""
+    return _look_up(connection, partitions, OffsetSpec.EARLIEST)
+
+
+def ends(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """The position after the last record of each partition that readers may see."""
+    return _look_up(connection, partitions, OffsetSpec.LATEST)
+
+
+def committed(connection: Connection, group: str) -> dict[Partition, Position]:
+    """The positions kept for a group."""
+    name = connection.names.outside(group)
+    found = connection.ask(f"reading positions of {group!r}", lambda admin: admin.list_group_offsets(name))
+    kept = {connection.names.partition(place): at for place, at in found.get(name, {}).items() if at.offset >= 0}
+    return {partition: Position(at.offset, at.metadata or "") for partition, at in sorted(kept.items())}
+
+
+def prepare(connection: Connection, catalog: Catalog, positions: Positions) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions as the broker takes them; raises UnknownTopic and ValueError."""
+    for partition, (offset, note) in positions.items():
+        if offset < 0:
+            raise ValueError(f"the position of {partition} is {offset}, it must not be negative")
+        if len(note) > MAX_NOTE:
+            raise ValueError(f"the note at {partition} has {len(note)} characters, at most {MAX_NOTE} are kept")
+        catalog.check_partition(partition)
+    return {
+        connection.names.place(partition): OffsetAndMetadata(offset, note, -1)
+        for partition, (offset, note) in positions.items()
+    }
+
+
+def _look_up(connection: Connection, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+    wanted = {connection.names.place(partition): spec for partition in partitions}
+    if not wanted:
+        return {}
+    found = connection.ask(
+        "looking up offsets",
+        lambda admin: admin.list_partition_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED),
+    )
+    return {connection.names.partition(place): at.offset for place, at in sorted(found.items())}

@@ -1,0 +1,81 @@
+"""Kafka's errors as the bus's: no caller ever sees one of kafka-python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import errors
+
+from streaminfer.bus.protocol import BusError, Fenced, Replaced, TooLarge, Unavailable, UnknownTopic
+
+_TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
+    ((errors.FencedInstanceIdError,), Replaced, "another process has joined under this instance name"),
+    (
+        (
+            errors.ProducerFencedError,
+            errors.InvalidProducerEpochError,
+            errors.InvalidProducerIdMappingError,
+            errors.CommitFailedError,
+            errors.IllegalGenerationError,
+            errors.UnknownMemberIdError,
+            errors.RebalanceInProgressError,
+        ),
+        Fenced,
+        "somebody newer has taken over",
+    ),
+    (
+        (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
+        TooLarge,
+        "the broker takes no record of that size (message.max.bytes)",
+    ),
+    ((errors.UnknownTopicOrPartitionError, errors.InvalidTopicError), UnknownTopic, "no such topic or partition"),
+    (
+        (errors.AuthorizationError,),
+        BusError,
+        "this user may not do that: give it the ACLs for the spec's topics, groups and transactional ids",
+    ),
+    (
+        (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError, errors.IllegalSaslStateError),
+        BusError,
+        "the broker refuses the log-in: check STREAMINFER_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD",
+    ),
+    (
+        (
+            errors.KafkaConfigurationError,
+            errors.InvalidConfigurationError,
+            errors.InvalidReplicationFactorError,
+            errors.InvalidSessionTimeoutError,
+            errors.InvalidTransactionTimeoutError,
+            errors.PolicyViolationError,
+            errors.UnsupportedVersionError,
+        ),
+        BusError,
+        "the broker does not allow this setting: check the broker's configuration and STREAMINFER_KAFKA_*",
+    ),
+)
+
+
+def translate(error: Exception, what: str) -> BusError:
+    """The bus's error for one of kafka-python's; what is not known to be final may pass, so it is Unavailable."""
+    for kinds, ours, hint in _TABLE:
+        if isinstance(error, kinds):
+            return ours(f"{what}: {hint} ({_text(error)})")
+    # A send that comes after a failure hides the failure in its arguments.
+    for cause in (*error.args, error.__cause__):
+        if isinstance(cause, errors.KafkaError):
+            return translate(cause, what)
+    return Unavailable(f"{what}: {_text(error)}")
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Raises the bus's errors for those of kafka-python. `what` is what was tried."""
+    try:
+        yield
+    except (errors.KafkaError, OSError) as error:
+        raise translate(error, what) from error
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,139 @@
+"""Where a Kafka cluster is and how to get in: from the URL and the environment, secrets never from the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+PREFIX: Final = "STREAMINFER_KAFKA_"
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+_SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class SettingsError(ValueError):
+    """An address or a variable of the environment that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Servers to start from, and what every name on them begins with."""
+
+    servers: tuple[str, ...]
+    namespace: str = ""
+
+
+def parse_address(rest: str) -> Address:
+    """`//host:port,host:port` or, with a namespace, `//host:port/namespace`; raises SettingsError."""
+    if not rest.startswith("//"):
+        raise SettingsError("kafka needs two slashes and a server, such as kafka://localhost:9092")
+    servers, slash, namespace = rest[2:].partition("/")
+    found = tuple(server.strip() for server in servers.split(","))
+    for server in found:
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match[1]) < 65536:
+            raise SettingsError(f"{server!r} is no host:port; write kafka://host:port,host:port")
+    if slash and namespace and not _NAMESPACE.fullmatch(namespace):
+        raise SettingsError(f"the namespace {namespace!r} must be 1 to 100 of the characters A-Z a-z 0-9 . _ -")
+    return Address(found, namespace)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the clients need besides the address. `security` goes to kafka-python as it is."""
+
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    replication: int = -1
+    """Copies of each new partition; -1 is the broker's default."""
+    compacted: Mapping[str, str] = field(
+        default_factory=lambda: {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+    )
+    """More settings of compacted topics: what is restored from them should stay short."""
+
+
+def settings_from(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from STREAMINFER_KAFKA_*; raises SettingsError."""
+    raw = environ.get(PREFIX + "REPLICATION", "-1")
+    if not re.fullmatch(r"-1|[1-9]\d{0,3}", raw):
+        raise SettingsError(f"{PREFIX}REPLICATION is {raw!r}, it must be a positive number, or -1 for the broker's own")
+    return Settings(_security(environ), int(raw))
+
+
+class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """An OAuth token that something else keeps fresh in a file; read again for every connection."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def token(self) -> str:
+        return _read(self._path, PREFIX + "TOKEN_FILE")
+
+
+def _security(environ: Mapping[str, str]) -> dict[str, Any]:
+    protocol = environ.get(PREFIX + "SECURITY", "PLAINTEXT")
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"{PREFIX}SECURITY is {protocol!r}, it must be one of {', '.join(PROTOCOLS)}")
+    found: dict[str, Any] = {"security_protocol": protocol}
+    if protocol.endswith("SSL"):
+        found.update(_tls(environ))
+    if protocol.startswith("SASL"):
+        found.update(_sasl(environ))
+    return found
+
+
+def _tls(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for option, name in (("ssl_cafile", "CA_FILE"), ("ssl_certfile", "CERT_FILE"), ("ssl_keyfile", "KEY_FILE")):
+        path = environ.get(PREFIX + name)
+        if path:
+            if not Path(path).is_file():
+                raise SettingsError(f"{PREFIX}{name} is {path!r}, which is no file")
+            found[option] = path
+    if ("ssl_certfile" in found) != ("ssl_keyfile" in found):
+        raise SettingsError(f"{PREFIX}CERT_FILE and {PREFIX}KEY_FILE belong together: set both or neither")
+    password = _secret(environ, "KEY_PASSWORD")
+    return found if password is None else {**found, "ssl_password": password}
+
+
+def _sasl(environ: Mapping[str, str]) -> dict[str, Any]:
+    mechanism = environ.get(PREFIX + "SASL_MECHANISM", "")
+    if mechanism not in MECHANISMS:
+        raise SettingsError(f"{PREFIX}SASL_MECHANISM is {mechanism!r}, it must be one of {', '.join(MECHANISMS)}")
+    found: dict[str, Any] = {"sasl_mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        provider = FileToken(environ.get(PREFIX + "TOKEN_FILE", ""))
+        provider.token()
+        return {**found, "sasl_oauth_token_provider": provider}
+    username, password = environ.get(PREFIX + "USERNAME"), _secret(environ, "PASSWORD")
+    if not username or not password:
+        # kafka-python takes empty SCRAM credentials without a word.
+        raise SettingsError(
+            f"{mechanism} needs {PREFIX}USERNAME and {PREFIX}PASSWORD or {PREFIX}PASSWORD_FILE, not empty"
+        )
+    return {**found, "sasl_plain_username": username, "sasl_plain_password": password}
+
+
+def _secret(environ: Mapping[str, str], name: str) -> str | None:
+    """From the variable, or from the file that NAME_FILE names; None where neither is set."""
+    value, path = environ.get(PREFIX + name), environ.get(f"{PREFIX}{name}_FILE")
+    if value is not None and path is not None:
+        raise SettingsError(f"{PREFIX}{name} and {PREFIX}{name}_FILE are both set: choose one")
+    return value if path is None else _read(path, f"{PREFIX}{name}_FILE")
+
+
+def _read(path: str, variable: str) -> str:
+    try:
+        text = Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{variable} is {path!r}, which cannot be read: {error}") from error
+    if not text:
+        raise SettingsError(f"{variable} is {path!r}, which is empty")
+    return text

@@ -1,0 +1,172 @@
+"""Topics on the broker: which there are, how they are kept, and making those that are missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import TopicAlreadyExistsError
+
+from streaminfer.bus.broker.connection import Connection
+from streaminfer.bus.declaration import check, missing
+from streaminfer.bus.protocol import Partition, Topic, Unavailable, UnknownTopic
+
+OVERHEAD: Final = 128 << 10
+"""Kafka limits batches, not records: room for what it adds to a record, and for a full batch of small ones."""
+CATALOG_AGE_S: Final = 2.0
+"""How old the number of a topic's partitions may be when a key chooses among them."""
+FOREVER: Final = -1
+
+
+class Catalog:
+    """What topics there are. For writing, settings are asked once, numbers of partitions every few seconds."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._topics: dict[str, Topic] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def topics(self) -> dict[str, Topic]:
+        """Every topic of this bus, as it is now."""
+        described = self._connection.ask("listing topics", lambda admin: admin.describe_topics())
+        counts = _counts(described)
+        named = {name: self._connection.names.inside(name) for name in counts}
+        mine = {name: inside for name, inside in named.items() if inside is not None}
+        return self._load({name: counts[name] for name in mine}, again=True)
+
+    def entry(self, topic: str) -> Topic:
+        """A topic as it was a moment ago; raises UnknownTopic."""
+        self._connection.check_open()
+        if topic in self._topics and time.monotonic() - self._asked_at[topic] < CATALOG_AGE_S:
+            return self._topics[topic]
+        return self.fresh(topic)
+
+    def fresh(self, topic: str) -> Topic:
+        """A topic as it is now; raises UnknownTopic."""
+        name = self._connection.names.outside(topic)
+        described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
+        counts = _counts(described)
+        if name not in counts:
+            self._topics.pop(topic, None)
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        return self._load(counts)[topic]
+
+    def check_partition(self, partition: Partition) -> None:
+        """Raises UnknownTopic."""
+        topic = self.entry(partition.topic)
+        if partition.index >= topic.partitions:
+            topic = self.fresh(partition.topic)
+        if not 0 <= partition.index < topic.partitions:
+            raise UnknownTopic(
+                f"topic {partition.topic!r} has partitions 0 to {topic.partitions - 1}, not {partition.index}"
+            )
+
+    def create(self, topics: Sequence[Topic]) -> None:
+        """Checks all, then makes what is missing, then waits until every partition has a leader."""
+        for topic in topics:
+            check(topic)
+        if len({topic.name for topic in topics}) < len(topics):
+            raise ValueError(f"a topic is declared twice among {', '.join(topic.name for topic in topics)}")
+        kept = self._kept(topics)
+        lacking = {topic.name: missing(topic, kept.get(topic.name)) for topic in topics}
+        new = [topic for topic in topics if topic.name not in kept]
+        grown = [topic for topic in topics if topic.name in kept and lacking[topic.name]]
+        if new:
+            self._make(new)
+        if grown:
+            self._grow(grown)
+        if new or grown:
+            self._await_leaders([*new, *grown])
+            self.create(topics)  # somebody else may have been faster and have declared something else
+
+    def _kept(self, topics: Sequence[Topic]) -> dict[str, Topic]:
+        names = [self._connection.names.outside(topic.name) for topic in topics]
+        described = self._connection.ask("describing topics", lambda admin: admin.describe_topics(names))
+        return self._load(_counts(described), again=True)
+
+    def _make(self, topics: Sequence[Topic]) -> None:
+        settings = self._connection.settings
+        wanted = {
+            self._connection.names.outside(topic.name): {
+                "num_partitions": topic.partitions,
+                "replication_factor": settings.replication,
+                "configs": {
+                    "cleanup.policy": topic.cleanup,
+                    "retention.ms": str(FOREVER if topic.retention_ms is None else topic.retention_ms),
+                    "max.message.bytes": str(topic.max_bytes + OVERHEAD),
+                    **(settings.compacted if topic.cleanup == "compact" else {}),
+                },
+            }
+            for topic in topics
+        }
+
+        def make(admin: Any) -> None:
+            try:
+                admin.create_topics(wanted, timeout_ms=self._connection.deadline_ms // 2)
+            except TopicAlreadyExistsError:
+                if len(wanted) > 1:  # the answer names one topic only: the others are tried by themselves
+                    for name, one in wanted.items():
+                        _make_one(admin, name, one, self._connection.deadline_ms // 2)
+
+        self._connection.ask("creating topics", make)
+
+    def _grow(self, topics: Sequence[Topic]) -> None:
+        totals = {self._connection.names.outside(topic.name): topic.partitions for topic in topics}
+        timeout = self._connection.deadline_ms // 2
+        self._connection.ask("adding partitions", lambda admin: admin.create_partitions(totals, timeout_ms=timeout))
+
+    def _await_leaders(self, topics: Sequence[Topic]) -> None:
+        names = {self._connection.names.outside(topic.name): topic.partitions for topic in topics}
+        deadline = time.monotonic() + self._connection.deadline_s
+        while True:
+            described = self._connection.ask("waiting for leaders", lambda admin: admin.describe_topics(list(names)))
+            led = {
+                found["name"]: sum(part["leader_id"] >= 0 and not part["error_code"] for part in found["partitions"])
+                for found in described
+            }
+            if all(led.get(name, 0) >= count for name, count in names.items()):
+                return
+            if time.monotonic() > deadline:
+                raise Unavailable(f"topics without leaders after {self._connection.deadline_s:g} s: {', '.join(names)}")
+            time.sleep(0.05)
+
+    def _load(self, counts: dict[str, int], again: bool = False) -> dict[str, Topic]:
+        """Topics by their names here, from the broker's names and numbers of partitions."""
+        now = time.monotonic()
+        inside = {name: self._connection.names.inside(name) or name for name in counts}
+        unknown = [name for name in counts if again or inside[name] not in self._topics]
+        configs = self._configs(unknown) if unknown else {}
+        for name, count in counts.items():
+            short = inside[name]
+            kept = configs.get(name) or self._topics[short]
+            self._topics[short] = Topic(short, count, kept.cleanup, kept.retention_ms, kept.max_bytes)
+            self._asked_at[short] = now
+        return {short: self._topics[short] for short in inside.values()}
+
+    def _configs(self, names: Sequence[str]) -> dict[str, Topic]:
+        keys = ("cleanup.policy", "retention.ms", "max.message.bytes")
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(keys)) for name in names]
+        answer = self._connection.ask(
+            "reading topic settings", lambda admin: admin.describe_configs(resources, config_filter="all")
+        )
+        found = {}
+        for name, values in answer["topic"].items():
+            cleanup, retention, size = (values[key]["value"] for key in keys)
+            found[name] = Topic(
+                name, 1, cleanup, None if int(retention) == FOREVER else int(retention), int(size) - OVERHEAD
+            )
+        return found
+
+
+def _make_one(admin: Any, name: str, wanted: dict[str, Any], timeout_ms: int) -> None:
+    try:
+        admin.create_topics({name: wanted}, timeout_ms=timeout_ms)
+    except TopicAlreadyExistsError:
+        return  # what was asked for; whether it is kept as declared is checked afterwards
+
+
+def _counts(described: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Partitions of the topics that exist."""
+    return {found["name"]: len(found["partitions"]) for found in described if not found["error_code"]}

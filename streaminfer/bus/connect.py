@@ -1,0 +1,66 @@
+"""A bus from its URL: the one place that knows which implementations there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from streaminfer.bus.embedded import EmbeddedBus
+from streaminfer.bus.protocol import Bus, BusError
+
+
+class BusUrlError(ValueError):
+    """A bus URL that names no bus."""
+
+
+def _embedded(url: str, rest: str, make: bool) -> Bus:
+    if not rest:
+        raise BusUrlError(
+            f"bus URL {url!r}: embedded needs a directory after the colon, such as embedded:./.streaminfer"
+        )
+    directory = Path(rest).expanduser()
+    if not make and not directory.is_dir():
+        raise BusError(f"there is no bus in {directory}: `up` or `produce` make one; is --bus the right one?")
+    return EmbeddedBus(directory)
+
+
+def _kafka(url: str, rest: str, make: bool) -> Bus:  # noqa: ARG001 (a cluster is there or it is not)
+    # Here, so that commands on other buses do not wait for the client to be loaded.
+    from streaminfer.bus.broker.settings import SettingsError, parse_address, settings_from
+    from streaminfer.bus.kafka import KafkaBus
+
+    try:
+        address = parse_address(rest)
+    except SettingsError as error:
+        raise BusUrlError(f"bus URL {url!r}: {error}") from error
+    try:
+        return KafkaBus(address, settings_from())
+    except SettingsError as error:
+        raise BusUrlError(f"bus {url}: {error}") from error
+
+
+SCHEMES: dict[str, Callable[[str, str, bool], Bus]] = {
+    "embedded": _embedded,
+    "kafka": _kafka,
+}
+
+
+def open_bus(url: str, make: bool = True) -> Bus:
+    """Opens the bus at `SCHEME:REST`; raises BusUrlError for a URL that names none.
+
+    `make=False` is for those who only look: an embedded bus that is not there is then an error.
+    """
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in SCHEMES:
+        known = ", ".join(sorted(SCHEMES))
+        raise BusUrlError(
+            f"bus URL {url!r}: it must start with a known scheme and a colon ({known}); "
+            "for a bus in a directory of this machine write embedded:PATH"
+        )
+    return SCHEMES[scheme](url, rest, make)
+
+
+def default_url(environ: Mapping[str, str] = os.environ) -> str:
+    """The bus where none is named: STREAMINFER_BUS, else one in the current directory."""
+    return environ.get("STREAMINFER_BUS") or "embedded:./.streaminfer"

@@ -1,0 +1,159 @@
+"""One connection to a bus file: transactions, patience with the lock, and errors in the bus's own words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from streaminfer.bus.protocol import BusError, Unavailable
+from streaminfer.bus.sqlite import filesystem, schema
+
+FILE_NAME = "bus.sqlite3"
+
+T = TypeVar("T")
+
+
+class Store:
+    """The connection and the clocks. Every transaction sees `catalog_version`, the version of topics and partitions."""
+
+    def __init__(
+        self,
+        directory: Path,
+        busy_s: float,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.clock, self.monotonic, self.sleep = clock, monotonic, sleep
+        self.path = directory.resolve() / FILE_NAME
+        self.catalog_version = 0
+        self._busy_s = busy_s
+        self._process = os.getpid()
+        self._own_commits = 0
+        self._connection: sqlite3.Connection | None = None
+        if filesystem.MOUNTS.exists():
+            filesystem.refuse_network(self.path, filesystem.MOUNTS.read_text())
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BusError(f"the directory of the bus cannot be made: {error}") from error
+        with self._errors():
+            self._open()
+
+    def _open(self) -> None:
+        # timeout=0: patience is ours (`_patiently`), with a deadline and shorter naps than SQLite's.
+        connection = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+        try:
+            self._patiently(lambda: self._prepare(connection))
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if not schema.is_empty(connection):
+            schema.check(connection, str(self.path))
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        if schema.is_empty(connection):
+            with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):
+                if schema.is_empty(connection):
+                    schema.make(connection)
+        schema.check(connection, str(self.path))
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the write lock from its beginning; all of it is durable at the end, or nothing."""
+        connection = self._usable()
+        with self._errors():
+            with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):
+                self._see_catalog(connection)
+                yield connection
+            self._own_commits += 1
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the file throughout."""
+        connection = self._usable()
+        with self._errors(), self._transaction(connection, lambda: self._begin_read(connection)):
+            yield connection
+
+    def version(self) -> tuple[int, int]:
+        """Something that differs from what it was whenever anyone, this connection too, has committed since."""
+        connection = self._usable()
+        with self._errors():
+            row = self._patiently(lambda: connection.execute("PRAGMA data_version").fetchone())
+        return int(row[0]), self._own_commits
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process may use the connection."""
+        return self._connection is not None and self._process == os.getpid()
+
+    def close(self) -> None:
+        """Releases the file. In a forked child nothing is touched: the connection is the parent's."""
+        if self._connection is not None and self._process == os.getpid():
+            connection, self._connection = self._connection, None
+            with self._errors():
+                connection.close()
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._process != os.getpid():
+            raise BusError("this bus was opened before a fork, by another process; open one bus in each process")
+        if self._connection is None:
+            raise BusError("this bus is closed")
+        return self._connection
+
+    def _see_catalog(self, connection: sqlite3.Connection) -> None:
+        (self.catalog_version,) = connection.execute("SELECT version FROM catalog").fetchone()
+
+    def _begin_read(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
+        try:
+            self._see_catalog(connection)  # BEGIN alone fixes nothing: the first SELECT takes the snapshot
+        except sqlite3.Error:
+            connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection, begin: Callable[[], object]) -> Iterator[None]:
+        try:
+            self._patiently(begin)
+            yield
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        """Repeats an action while another connection holds the lock, up to the deadline."""
+        deadline = self.monotonic() + self._busy_s
+        nap = 0.0005
+        while True:
+            try:
+                return action()
+            except sqlite3.OperationalError as error:
+                # The low byte is the primary code; the rest says which kind of busy.
+                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or self.monotonic() >= deadline:
+                    raise
+            self.sleep(nap)
+            nap = min(nap * 1.5, 0.02)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self.path}: {error}") from error
+        except sqlite3.Error as error:
+            # SQLite's "malformed" and "not a database" come as the base class itself.
+            what = " is damaged or no bus" if type(error) is sqlite3.DatabaseError else ""
+            raise BusError(f"{self.path}{what}: {error}") from error
