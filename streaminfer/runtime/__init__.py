@@ -1,0 +1,1 @@
+"""The loop: poll, decode, step, encode, commit; supervision, shutdown, telemetry."""

@@ -1,0 +1,76 @@
+"""The bus for users of Python: snapshots as they come, rows to be absorbed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from streaminfer.bus.connect import default_url, open_bus
+from streaminfer.bus.protocol import Bus
+from streaminfer.runtime import names
+from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.produce import publish_rows
+from streaminfer.runtime.view import PosteriorSnapshot
+from streaminfer.spec import Spec
+
+
+def connect(url: str | None = None) -> Connection:
+    """Opens a bus by its address (default: STREAMINFER_BUS, else the embedded bus in ./.streaminfer)."""
+    return Connection(open_bus(url or default_url()))
+
+
+class Connection:
+    """A bus as a source of snapshots and a sink of rows. Use it as a context manager."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+
+    def snapshot(self, spec: Spec) -> PosteriorSnapshot | None:
+        """The posterior now, or None where none was published yet."""
+        if names.topic(spec, "posterior") not in self.bus.topics():
+            return None
+        follower = Follower(spec, self.bus)
+        try:
+            found = follower.catch_up()
+        finally:
+            follower.close()
+        return None if found is None else PosteriorSnapshot(spec, found)
+
+    def subscribe(self, spec: Spec, timeout: float | None = None) -> Iterator[PosteriorSnapshot]:
+        """The posterior now and every snapshot after it; ends when none has come for `timeout` seconds."""
+        names.create_topics(spec, self.bus)
+        follower = Follower(spec, self.bus)
+        try:
+            newest = follower.catch_up()
+            if newest is not None:
+                yield PosteriorSnapshot(spec, newest)
+            while found := _next(follower, timeout):
+                for snapshot in found:
+                    yield PosteriorSnapshot(spec, snapshot)
+        finally:
+            follower.close()
+
+    def produce(self, spec: Spec, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Writes rows to the spec's data topic; returns how many."""
+        names.create_topics(spec, self.bus)
+        return publish_rows(spec, self.bus, rows)
+
+    def close(self) -> None:
+        self.bus.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _next(follower: Follower, timeout: float | None) -> list[Any]:
+    """Waits for snapshots; polls may come back early without one, so the time is watched here."""
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        found = follower.poll(min(0.5, left))
+        if found:
+            return found
+    return []

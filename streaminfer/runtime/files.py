@@ -1,0 +1,137 @@
+"""Files of events: each row becomes the bytes of one record. One reader for each kind of file, in an explicit table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from streaminfer.models.events import Field
+from streaminfer.spec import Spec
+from streaminfer.topics import declarations
+
+MAX_LINE: Final = declarations()["events"].max_bytes
+
+
+class FileError(ValueError):
+    """A file that cannot be read as events; names the file, the line, the rule and the remedy."""
+
+
+class Counted:
+    """Lines of a binary file, none longer than MAX_LINE, counting lines and bytes as they are read."""
+
+    def __init__(self, stream: BinaryIO, file: str) -> None:
+        self._stream, self._file = stream, file
+        self.lines = self.bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self._stream.readline(MAX_LINE + 2):
+            self.lines += 1
+            self.bytes += len(line)
+            if len(line.rstrip(b"\r\n")) > MAX_LINE:
+                raise FileError(f"{self._file}: line {self.lines} has more than the {MAX_LINE} bytes of a record")
+            yield line
+
+
+def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
+    """Rows under a header, as JSON objects; values are typed by the model's fields, all others stay strings.
+
+    What is no number stays a string, and a row of a wrong length becomes a list: judging events is the worker's job.
+    """
+    rows = _csv_rows(lines, file)
+    header = next(rows, None)
+    if header is None:
+        raise FileError(f"{file}: is empty; its first line must name the columns")
+    fields = {field.name: field for field in spec.model.fields}
+    for name in fields:
+        if name not in header:
+            raise FileError(f"{file}: has no column {name!r}, which the model reads{_nearest(name, header)}")
+        if header.count(name) > 1:
+            raise FileError(f"{file}: column {name!r} of the model stands {header.count(name)} times in the first line")
+    converters = [_converter(fields.get(name)) for name in header]
+    for row in rows:
+        if len(row) == len(header):
+            event = encode({n: f(v) for n, f, v in zip(header, converters, row, strict=True)})
+        elif row:
+            event = encode(row)
+        else:
+            continue
+        if len(event) > MAX_LINE:
+            raise FileError(f"{file}: line {lines.lines} is an event of more than the {MAX_LINE} bytes of a record")
+        yield event
+
+
+def _nearest(name: str, header: list[str]) -> str:
+    folded = {column.lower(): column for column in header}
+    near = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    guess = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return f"{guess} (its columns, separated by commas: {', '.join(header)})"
+
+
+def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_LINE)
+    row_begin = 0
+
+    def text() -> Iterator[str]:
+        for line in lines:
+            if lines.bytes - row_begin > 2 * MAX_LINE:
+                raise FileError(f"{file}: the row to line {lines.lines} has more than {2 * MAX_LINE} bytes")
+            yield line.decode("utf-8-sig" if lines.lines == 1 else "utf-8")
+
+    try:
+        for row in csv.reader(text(), strict=True):
+            yield row
+            row_begin = lines.bytes
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FileError(f"{file}: line {lines.lines} is no CSV in UTF-8: {error}") from error
+
+
+def _converter(field: Field | None) -> Callable[[str], Any]:
+    return str if field is None or field.is_text else _number
+
+
+def _number(text: str) -> Any:
+    """The number a text is, an integer where it looks like one; else the text itself."""
+    try:
+        return int(text) if len(text) < 20 and text.lstrip("+-").isdecimal() else _finite(text)
+    except ValueError:
+        return text
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) and "_" not in text else text
+
+
+def read_ndjson(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:  # noqa: ARG001 (every reader has these)
+    """One JSON value a line, passed on as it is; blank lines are not events."""
+    for line in lines:
+        if line.strip():
+            yield line.rstrip(b"\r\n")
+
+
+Reader = Callable[[Spec, Counted, str], Iterator[bytes]]
+KINDS: Final[dict[str, Reader]] = {".csv": read_csv, ".ndjson": read_ndjson, ".jsonl": read_ndjson}
+
+
+def reader_of(path: Path) -> Reader:
+    """The reader for a file, by its ending."""
+    try:
+        return KINDS[path.suffix.lower()]
+    except KeyError:
+        raise FileError(f"{path}: the name must end in one of {', '.join(KINDS)} (got {path.suffix!r})") from None
+
+
+def encode(row: Any) -> bytes:
+    """A row as the JSON of an event; numbers of numpy count as numbers."""
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no value of an event")

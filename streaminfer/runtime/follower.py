@@ -1,0 +1,77 @@
+"""Follows the posterior topic: the newest complete snapshot, whoever asks."""
+
+from __future__ import annotations
+
+import logging
+
+from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
+from streaminfer.models.model import DomainError
+from streaminfer.runtime import names
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.errors import WireError
+from streaminfer.wire.snapshots import Assembler
+
+log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Reads one shard's posterior partition from its start; `snapshot` is the newest complete one so far."""
+
+    def __init__(self, spec: Spec, bus: Bus, shard: int = 0) -> None:
+        self._spec, self._bus = spec, bus
+        self._partition = Partition(names.topic(spec, "posterior"), shard)
+        self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[shard]})
+        self._assembler = Assembler(spec.fingerprint, spec.model.size)
+        self.snapshot: Snapshot | None = None
+        self.unreadable: Record | None = None
+        """The newest record that should belong to a snapshot and after which no complete one has come."""
+
+    @property
+    def position(self) -> int:
+        return self._reader.position(self._partition)
+
+    def catch_up(self) -> Snapshot | None:
+        """Reads to the end of the topic as it is now; the newest snapshot there."""
+        end = self._bus.ends(self._partition.topic)[self._partition.index]
+        while self.position < end:
+            self.poll(1.0)
+        return self.snapshot
+
+    def poll(self, timeout: float) -> list[Snapshot]:
+        """Snapshots that have come since the last call, oldest first."""
+        try:
+            polled = self._reader.poll(timeout)
+        except OutOfRange as error:
+            if error.position > error.end:
+                raise
+            self._reader.seek(error.partition, error.start)
+            return []
+        return self._assemble(polled)
+
+    def _assemble(self, polled: Poll) -> list[Snapshot]:
+        found = []
+        for part in polled.slices:
+            for record in part.records:
+                snapshot = self._add(record)
+                if snapshot is not None:
+                    found.append(snapshot)
+                    self.unreadable = None
+        if found:
+            self.snapshot = found[-1]
+        return found
+
+    def _add(self, record: Record) -> Snapshot | None:
+        """The snapshot that a record completes, with statistics that give a proper posterior."""
+        self.unreadable = record
+        try:
+            snapshot = self._assembler.add(record.value)
+            if snapshot is not None:
+                self._spec.model.posterior(snapshot.statistics)
+        except (WireError, DomainError) as error:
+            log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
+            return None
+        return snapshot
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,115 @@
+"""`/healthz`, `/readyz` and `/metrics` of a service. Binds to loopback; elsewhere metrics need a token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6
+from threading import Thread
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+TOKEN_VARIABLE: Final = "STREAMINFER_HTTP_TOKEN"  # noqa: S105 (the name of a variable)
+UNHEALTHY_AFTER: Final = 60.0
+"""Seconds without a finished step after which a service counts as stuck."""
+
+
+class AddressError(ValueError):
+    """An address for `--http` that cannot be used; says the rule and the remedy."""
+
+
+def parse_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, int, str | None]:
+    """HOST:PORT as host, port and the token it needs; raises AddressError."""
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535 or not host:
+        raise AddressError(f"--http: must be HOST:PORT, such as 127.0.0.1:8080 (got {text!r})")
+    token = environ.get(TOKEN_VARIABLE) or None
+    if not _is_loopback(host) and token is None:
+        raise AddressError(
+            f"--http: {host} can be reached from other machines; set {TOKEN_VARIABLE} to a token that "
+            "readers must send as «Authorization: Bearer …», or bind to 127.0.0.1"
+        )
+    return host, int(port), token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Health:
+    """What the paths answer: `beat` after every step says that the service lives, and whether it is ready."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.ready = False
+        self._last_beat = time.monotonic()
+
+    def beat(self, ready: bool) -> None:
+        self.ready = ready
+        self._last_beat = time.monotonic()
+
+    @property
+    def healthy(self) -> bool:
+        return time.monotonic() - self._last_beat < UNHEALTHY_AFTER
+
+
+@contextmanager
+def serve(health: Health, host: str, port: int, token: str | None) -> Iterator[ThreadingHTTPServer]:
+    """Answers in a thread of its own; `server_port` of what it yields is the port it got."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+        server_version = "streaminfer"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path == "/healthz":
+                self._answer(200 if health.healthy else 503, b"ok\n" if health.healthy else b"no step for too long\n")
+            elif path == "/readyz":
+                ready = health.healthy and health.ready
+                self._answer(200 if ready else 503, b"ready\n" if ready else b"not ready\n")
+            elif path == "/metrics":
+                self._metrics()
+            else:
+                self._answer(404, b"known paths: /healthz /readyz /metrics\n")
+
+        def _metrics(self) -> None:
+            given = self.headers.get("Authorization", "").encode("latin-1")
+            if token is not None and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+                self._answer(401, b"send the token as Authorization: Bearer ...\n")
+            else:
+                self._answer(200, generate_latest(health.registry), CONTENT_TYPE_LATEST)
+
+        def _answer(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Probes come every few seconds; they are not news."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = AF_INET6 if ":" in host else AF_INET
+
+    server = Server((host, port), Handler)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, name="health", daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,105 @@
+"""All of a spec at work: its services as supervised processes, a file being loaded, the posterior followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from streaminfer.bus.protocol import Bus, Unavailable
+from streaminfer.runtime import names
+from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.idle import IdleMark
+from streaminfer.runtime.produce import Loader, Progress
+from streaminfer.runtime.supervisor import Child, Supervisor
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+TICK = 0.1
+
+
+class Status(NamedTuple):
+    """How things stand: what is loaded, the newest snapshot, positions still to come, processes."""
+
+    loading: Progress | None
+    snapshot: Snapshot | None
+    behind: int
+    alive: int
+    restarts: int
+
+
+class Job:
+    """Runs until `stopping`, or until idle where asked to. `children` may be killed by anybody at any time."""
+
+    def __init__(
+        self, spec: Spec, bus: Bus, children: list[Child], data: Path | None = None, until_idle: bool = False
+    ) -> None:
+        self._spec, self._bus, self._until_idle = spec, bus, until_idle
+        names.create_topics(spec, bus)
+        self._loading = Loader(spec, bus, data).run() if data is not None else None
+        self._progress: Progress | None = None
+        self._mark: IdleMark | None = None
+        self._behind = 0
+        self.follower = Follower(spec, bus)
+        self.supervisor = Supervisor(children)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a posterior and every process lives."""
+        return self.follower.snapshot is not None and all(child.alive for child in self.supervisor.children)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all data was in the posterior when the ends were read; never before `until_idle` reads them."""
+        return self._mark is not None and self._mark.reached(self.follower.snapshot)
+
+    def run(self, stopping: Callable[[], bool]) -> Iterator[Status]:
+        """Keeps everything going, with a status some times a second; stops all processes at the end.
+
+        A bus that is away is waited for: the processes do the same, and go on when it is back.
+        """
+        try:
+            while not stopping() and not self.idle:
+                self.supervisor.tick()
+                try:
+                    self._load()
+                    self._follow()
+                    self._behind = self._count_behind()
+                except Unavailable as error:
+                    log.warning("the bus is away: %s", error)
+                yield self._status()
+        finally:
+            self.supervisor.stop()
+            self.follower.close()
+
+    def _load(self) -> None:
+        """One batch of the file; after the last one the ends are read, once."""
+        if self._loading is not None:
+            progress = next(self._loading, None)
+            if progress is None:
+                self._loading = None
+            else:
+                self._progress = progress
+        elif self._until_idle and self._mark is None:
+            self._mark = IdleMark(self._spec, self._bus)
+
+    def _follow(self) -> None:
+        before = self.follower.snapshot
+        self.follower.poll(0.0 if self._loading is not None else TICK)
+        after = self.follower.snapshot
+        if after is not None and (before is None or after.frontier != before.frontier):
+            self.supervisor.progressed()
+
+    def _status(self) -> Status:
+        alive = sum(child.alive for child in self.supervisor.children)
+        return Status(self._progress, self.follower.snapshot, self._behind, alive, self.supervisor.restarts)
+
+    def _count_behind(self) -> int:
+        """Positions of the data topic that are not in the posterior yet."""
+        snapshot = self.follower.snapshot
+        frontier = snapshot.frontier if snapshot is not None else {}
+        ends = self._bus.ends(names.topic(self._spec, "events"))
+        return sum(max(0, end - frontier.get(index, 0)) for index, end in ends.items())

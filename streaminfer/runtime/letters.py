@@ -1,0 +1,68 @@
+"""Dead letters on the bus: writing, listing, and sending them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streaminfer.bus.protocol import Bus, Output, Partition, Record
+from streaminfer.runtime import names
+from streaminfer.spec import Spec
+from streaminfer.wire import dead_letters
+from streaminfer.wire.dead_letters import DeadLetter
+from streaminfer.wire.errors import WireError
+
+RETRY_BATCH = 500
+
+
+def letter_output(spec: Spec, record: Record, reason: str) -> Output:
+    """A record's dead letter. An empty value stands for a tombstone, which compaction would drop."""
+    source = record.partition
+    letter = DeadLetter(source.topic, source.index, record.offset, reason, record.value, record.key, record.headers)
+    value = b"" if letter.value is None else letter.value
+    return Output(names.topic(spec, "dead-letters"), value, letter.key, 0, letter.to_headers())
+
+
+def pending(spec: Spec, bus: Bus) -> list[DeadLetter]:
+    """Every dead letter once, by source position, without those that were sent again."""
+    found: dict[bytes, DeadLetter] = {}
+    retried: set[bytes] = set()
+    for record in _all_records(bus, names.topic(spec, "dead-letters")):
+        if record.key is not None and dead_letters.is_retried_mark(record.key):
+            retried.add(record.key)
+            continue
+        try:
+            letter = dead_letters.decode(record.value, record.headers)
+        except WireError:
+            continue  # not written by streaminfer; there is no source to send it back to
+        found[letter.key] = letter
+    return sorted(
+        (letter for letter in found.values() if letter.retried_key not in retried),
+        key=lambda letter: (letter.topic, letter.partition, letter.offset),
+    )
+
+
+def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
+    """Sends data events again, each with its mark in one transaction, so that none is sent twice; yields counts.
+
+    Letters of other topics (increments that could not be read) and of partitions that never were stay where they are.
+    """
+    data = names.topic(spec, "events")
+    partitions = len(bus.starts(data))
+    mine = [letter for letter in letters if letter.topic == data and 0 <= letter.partition < partitions]
+    with bus.writer(f"{spec.name}.dead-letters") as writer:
+        for i in range(0, len(mine), RETRY_BATCH):
+            batch = mine[i : i + RETRY_BATCH]
+            events = [Output(data, x.value, x.source_key, x.partition, x.headers) for x in batch]
+            marks = [Output(names.topic(spec, "dead-letters"), b"1", x.retried_key, 0) for x in batch]
+            writer.commit([*events, *marks])
+            yield len(batch)
+
+
+def _all_records(bus: Bus, topic: str) -> Iterator[Record]:
+    """Every record of a topic up to its ends as they are now."""
+    ends = bus.ends(topic)
+    starts = bus.starts(topic)
+    with bus.reader({Partition(topic, i): start for i, start in starts.items()}) as reader:
+        while any(reader.position(Partition(topic, i)) < end for i, end in ends.items()):
+            for part in reader.poll(1.0).slices:
+                yield from part.records

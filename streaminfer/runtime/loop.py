@@ -1,0 +1,49 @@
+"""Drives a service until it is asked to stop, through whatever the bus does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from streaminfer.bus.protocol import Fenced, Replaced, Unavailable
+from streaminfer.runtime.service import Service
+
+log = logging.getLogger(__name__)
+
+STEP: Final = 0.5
+"""Seconds a step may wait for something to do; a stop is noticed within that time."""
+FIRST_BACKOFF: Final = 0.05
+MAX_BACKOFF: Final = 2.0
+
+
+def run(
+    build: Callable[[], Service], stopping: Callable[[], bool], beat: Callable[[bool], None] = lambda _: None
+) -> None:
+    """Builds a service and steps it until `stopping`: an unavailable bus is waited for, a fenced service starts over.
+
+    `beat` hears after every step, good or bad, whether the service is ready.
+    """
+    backoff = FIRST_BACKOFF
+    service: Service | None = None
+    try:
+        while not stopping():
+            try:
+                if service is None:
+                    service = build()
+                service.step(STEP)
+                backoff = FIRST_BACKOFF
+                beat(service.ready)
+            except Replaced:
+                raise  # a newer process does this one's work
+            except (Unavailable, Fenced) as error:
+                log.warning("%s: %s", type(error).__name__, error)
+                beat(False)
+                time.sleep(backoff)
+                backoff = min(2 * backoff, MAX_BACKOFF)
+                if service is not None:
+                    service.reset()
+    finally:
+        if service is not None:
+            service.close()

@@ -1,0 +1,144 @@
+"""The master: owns shards of the increments topic, folds what continues the frontier, publishes snapshots."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
+from streaminfer.runtime import names
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.shard import Shard
+from streaminfer.runtime.telemetry import MasterMetrics
+from streaminfer.spec import Spec
+
+log = logging.getLogger(__name__)
+
+STEP_RECORDS = 100
+"""Increments folded in one step: a step stays short, so leases, snapshots and a stop come in time."""
+CHECK_INTERVAL = 2.0
+"""Seconds between looks for data partitions that were added, and for the last snapshot in the log."""
+
+
+class Master:
+    """One master process's service. `clock` measures intervals, `wall` stamps snapshots."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        clock: Callable[[], float],
+        metrics: MasterMetrics,
+        instance: str | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
+        self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
+        self._shards: dict[Partition, Shard] = {}
+        self._owned: set[Partition] = set()
+        self._committed_at = self._checked_at = clock()
+        self._polled = False
+
+    @property
+    def ready(self) -> bool:
+        return self._polled and self._owned == set(self._shards)
+
+    def step(self, timeout: float) -> None:
+        """Read, fold, and commit a snapshot when one is due."""
+        self._reassign(self._read(timeout))
+        for partition in self._owned - set(self._shards):
+            self._take_over(partition)
+        self._check()
+        for shard in self._shards.values():
+            if self._due(shard):
+                shard.commit(self._member, int(self._wall() * 1000))
+                self._committed_at = self._clock()
+
+    def reset(self) -> None:
+        """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
+        self._metrics.errors.inc()
+        for partition, shard in self._shards.items():
+            self._member.pause(partition)
+            shard.close()
+        self._shards.clear()
+
+    def close(self) -> None:
+        """Publishes what is folded, then leaves the group."""
+        try:
+            for shard in self._shards.values():
+                if shard.dirty:
+                    shard.commit(self._member, int(self._wall() * 1000))
+                shard.close()
+        except BusError as error:
+            log.warning("the last snapshot was not committed, its increments will be folded again: %s", error)
+        self._member.close()
+
+    def _read(self, timeout: float) -> Poll:
+        wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
+        try:
+            polled = self._member.poll(min(timeout, wait), STEP_RECORDS)
+        except OutOfRange as error:
+            self._skip_removed(error)
+            return Poll()
+        self._polled = True
+        for part in polled.slices:
+            shard = self._shards.get(part.partition)
+            if shard is None or part.partition in polled.revoked:
+                continue
+            for record in part.records:
+                shard.take(record)
+            shard.passed(part.end)
+        return polled
+
+    def _skip_removed(self, error: OutOfRange) -> None:
+        """Increments that are gone unread are computed again: their workers find the frontier unmoved."""
+        if error.position > error.end:
+            raise Fatal(
+                f"{error}: the posterior was folded from increments that the log no longer has. Was the topic made "
+                "anew? Use a new spec name for a new log."
+            )
+        log.warning("%s: %d positions removed before they were read", error.partition, error.start - error.position)
+        self._shards[error.partition].passed(error.start)
+        self._shards[error.partition].urgent = True
+        self._member.seek(error.partition, error.start)
+
+    def _reassign(self, polled: Poll) -> None:
+        for partition in polled.revoked:
+            self._owned.discard(partition)
+            shard = self._shards.pop(partition, None)
+            if shard is not None:
+                shard.close()
+        self._owned.update(polled.assigned)
+
+    def _take_over(self, partition: Partition) -> None:
+        """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
+        shard = self._open_shard(partition)
+        shard.meet_partitions()
+        if shard.dirty:
+            shard.commit(self._member, int(self._wall() * 1000))
+        log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
+        self._shards[partition] = shard
+        self._member.seek(partition, shard.snapshot.read_to)
+        self._member.resume(partition)
+
+    def _open_shard(self, partition: Partition) -> Shard:
+        return Shard(self._spec, self._bus, partition.index, self._metrics)
+
+    def _check(self) -> None:
+        now = self._clock()
+        if now - self._checked_at >= CHECK_INTERVAL:
+            self._checked_at = now
+            for shard in self._shards.values():
+                shard.verify()
+                shard.meet_partitions()
+
+    def _due(self, shard: Shard) -> bool:
+        if not shard.dirty:
+            return False
+        return shard.unpublished_events >= self._spec.inference.snapshot_events or self._wait(shard) <= 0
+
+    def _wait(self, shard: Shard) -> float:
+        """Seconds until the shard's next snapshot; one that workers wait for comes ten times sooner."""
+        interval = self._spec.inference.snapshot_ms / 1000 / (10 if shard.urgent else 1)
+        return max(0.0, self._committed_at + interval - self._clock())

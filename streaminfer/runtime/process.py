@@ -1,0 +1,51 @@
+"""A service as a process of its own: signals, health paths, and an end when its supervisor is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import FrameType
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from streaminfer.bus.connect import open_bus
+from streaminfer.runtime import loop, names
+from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.service import Builder, Service
+from streaminfer.spec import Spec
+
+SUPERVISOR_VARIABLE: Final = "STREAMINFER_SUPERVISOR_PID"
+
+
+class StopSignal:
+    """True once SIGTERM or SIGINT came, or the supervisor that started this process is no longer its parent."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._asked = False
+        self._supervisor = int(environ.get(SUPERVISOR_VARIABLE, "0"))
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the handler's signature)
+        self._asked = True
+
+    def __call__(self) -> bool:
+        return self._asked or (self._supervisor != 0 and os.getppid() != self._supervisor)
+
+
+def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: str | None) -> None:
+    """Runs one service in the foreground until it is told to stop."""
+    stopping = StopSignal()
+    with open_bus(bus_url) as bus, ExitStack() as stack:
+        health = Health(CollectorRegistry())
+
+        def start() -> Service:
+            names.create_topics(spec, bus)
+            return build(spec, bus, health.registry, instance)
+
+        if http:
+            stack.enter_context(serve(health, *parse_address(http)))
+        loop.run(start, stopping, health.beat)

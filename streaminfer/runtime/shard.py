@@ -1,0 +1,174 @@
+"""One shard of a posterior in its master's hands: fenced, restored from the log, folded, committed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
+from streaminfer.runtime import names
+from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.letters import letter_output
+from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.telemetry import MasterMetrics
+from streaminfer.spec import Spec
+from streaminfer.variational import fold
+from streaminfer.variational.fold import Outcome
+from streaminfer.variational.increment import Increment
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import increments, snapshots
+from streaminfer.wire.errors import BadValue, WireError
+
+log = logging.getLogger(__name__)
+
+
+class Shard:
+    """The posterior as folded so far; `published` is what the bus has of it."""
+
+    def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics) -> None:
+        self._spec, self._bus, self._metrics = spec, bus, metrics
+        self.partition = Partition(names.topic(spec, "increments"), index)
+        self._writer = self.fence()
+        self.published = self.restore()
+        self.snapshot = self.published
+        self._parts = Parts(spec.model.size)
+        self._letters: list[Output] = []
+        self._retry: dict[int, int] = {}
+        self._last_offset = -1
+        self._data = names.topic(spec, "events")
+        self._ends: dict[int, int] = {}
+        self.urgent = False
+        """Whether workers wait for the next snapshot: a partition is new, or an increment was dropped."""
+
+    def fence(self) -> Writer:
+        """Shuts out every predecessor. First of all: what is restored after it can no longer change."""
+        return self._bus.writer(names.master_writer(self._spec, self.partition.index))
+
+    def restore(self) -> Snapshot:
+        """The newest snapshot on the bus, or the prior."""
+        follower = Follower(self._spec, self._bus, self.partition.index)
+        try:
+            found = follower.catch_up()
+        finally:
+            follower.close()
+        if follower.unreadable is not None:
+            record = follower.unreadable
+            raise Fatal(
+                f"{record.partition} offset {record.offset}: the newest record of the posterior is no whole snapshot "
+                "that this version can read. Starting over would throw the posterior away: run the version that wrote "
+                "it, or give the spec a new name."
+            )
+        self._metrics.restores.inc()
+        return found or fold.start(self._spec.model, self._spec.fingerprint)
+
+    def meet_partitions(self) -> None:
+        """Gives every data partition seen for the first time its log start as frontier."""
+        starts = self._bus.starts(self._data)
+        new = {index: start for index, start in starts.items() if index not in self.snapshot.frontier}
+        if new:
+            self.snapshot = replace(self.snapshot, frontier={**self.snapshot.frontier, **new})
+            self.urgent = True
+
+    @property
+    def dirty(self) -> bool:
+        return self.snapshot is not self.published
+
+    @property
+    def unpublished_events(self) -> int:
+        return self.snapshot.n_events - self.published.n_events
+
+    def take(self, record: Record) -> None:
+        """Folds one record of the increments topic, or says in dead-letters why not."""
+        try:
+            increment = self._parts.add(increments.decode(record.value))
+            if increment is not None and self._is_of_this_spec(increment):
+                self._check_in_log(increment)
+                self._fold(increment)
+        except WireError as error:
+            self._bury(record, error)
+
+    def passed(self, position: int) -> None:
+        """Everything before `position` of the increments topic is dealt with."""
+        if position != self.snapshot.read_to:
+            self.snapshot = replace(self.snapshot, read_to=position)
+
+    def _is_of_this_spec(self, increment: Increment) -> bool:
+        if (increment.fingerprint, increment.topic) == (self._spec.fingerprint, self._data):
+            return True
+        log.warning("dropped an increment of a spec with fingerprint %s by %s", increment.fingerprint, increment.writer)
+        self._metrics.outcome("other-spec")
+        self.snapshot = replace(self.snapshot, n_dropped=self.snapshot.n_dropped + 1)
+        return False
+
+    def _check_in_log(self, increment: Increment) -> None:
+        """Raises BadValue where an increment claims events that the data topic does not have."""
+        if increment.epoch != 0:
+            raise BadValue(f"epoch must be 0, there is one pass over the data (got {increment.epoch})")
+        if increment.end > self._ends.get(increment.partition, 0):
+            self._ends = self._bus.ends(self._data)
+        end = self._ends.get(increment.partition, 0)
+        if increment.end > end:
+            raise BadValue(f"end must not be beyond the {end} of {self._data}-{increment.partition} ({increment.end})")
+
+    def _fold(self, increment: Increment) -> None:
+        fresh_from = self._retry.get(increment.partition, self.published.version)
+        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from)
+        self._metrics.outcome(outcome.value)
+        if outcome is Outcome.STALE_BASE:
+            self._retry[increment.partition] = self.published.version + 1
+        elif outcome.moved:
+            self._retry.pop(increment.partition, None)
+        self.urgent = self.urgent or not outcome.moved
+
+    def _bury(self, record: Record, error: WireError) -> None:
+        log.error("%s offset %d: %s", record.partition, record.offset, error)
+        self._metrics.outcome(error.reason)
+        self._letters.append(letter_output(self._spec, record, f"{error.reason}: {error}"))
+        self.urgent = True
+
+    def commit(self, member: Member, now_ms: int) -> None:
+        """Publishes the snapshot, the dead letters and the group's position in one transaction."""
+        snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
+        topic = names.topic(self._spec, "posterior")
+        outputs = [
+            Output(topic, data, key, self.partition.index)
+            for key, data in snapshots.encode(snapshot, *self._described(snapshot), self._bus.max_record_bytes)
+        ]
+        positions = {self.partition: Position(snapshot.read_to)}
+        self._last_offset = self._writer.commit([*self._letters, *outputs], positions, member)[-1]
+        self._letters = []
+        self.urgent = False
+        self.published = self.snapshot = replace(snapshot, staleness=0)
+        self._tell(snapshot)
+
+    def verify(self) -> None:
+        """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""
+        end = self._bus.ends(names.topic(self._spec, "posterior"))[self.partition.index]
+        if end <= self._last_offset:
+            raise Unavailable(f"version {self.published.version} was reported as committed but is not in the log")
+
+    def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:
+        posterior = self._spec.model.posterior(snapshot.statistics)
+        model, method = self._spec.model, self._spec.inference.method
+        return posterior.natural, snapshots.About(
+            self._spec.name, model.kind, posterior.family, method, model.exactness
+        )
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        metrics = self._metrics
+        metrics.snapshots.inc()
+        metrics.version.set(snapshot.version)
+        metrics.events.set(snapshot.n_events)
+        metrics.lost.set(snapshot.n_lost)
+        metrics.dead_lettered.set(snapshot.n_dead_lettered)
+        metrics.damped.set(snapshot.n_damped)
+        metrics.rejected.set(snapshot.n_rejected)
+        if snapshot.n_events:
+            metrics.score.set(snapshot.score / snapshot.n_events)
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,80 @@
+"""What services tell about themselves: Prometheus metrics, in a registry that each process makes for itself."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class _Metrics:
+    """Metrics of one role, all labelled with the posterior's name."""
+
+    role: str
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        self._registry, self._posterior = registry, posterior
+
+    def _counter(self, name: str, text: str) -> Counter:
+        counter = Counter(f"streaminfer_{self.role}_{name}", text, ["posterior"], registry=self._registry)
+        return counter.labels(self._posterior)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        gauge = Gauge(f"streaminfer_{self.role}_{name}", text, ["posterior"], registry=self._registry)
+        return gauge.labels(self._posterior)
+
+
+class WorkerMetrics(_Metrics):
+    """Counters and gauges of a worker."""
+
+    role = "worker"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.events = self._counter("events", "Events turned into statistics")
+        self.minibatches = self._counter("minibatches", "Increments published")
+        self.dead_letters = self._counter("dead_letters", "Events sent to dead-letters")
+        self.lost = self._counter("lost_positions", "Positions that retention removed before they were read")
+        self.seeks_back = self._counter("seeks_back", "Returns to the frontier because an increment was not folded")
+        self.seeks_forward = self._counter("seeks_forward", "Jumps to a frontier that another worker moved")
+        self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
+        self.partitions = self._gauge("partitions", "Data partitions owned")
+        self.ahead = self._gauge("minibatches_ahead", "Published minibatches that are not in the posterior yet")
+        self.base_version = self._gauge("base_version", "Version of the newest snapshot seen")
+
+
+class MasterMetrics(_Metrics):
+    """Counters and gauges of a master."""
+
+    role = "master"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        labels = ["posterior", "outcome"]
+        text = "Increments by what became of them"
+        self._outcomes = Counter("streaminfer_master_increments", text, labels, registry=registry)
+        self.snapshots = self._counter("snapshots", "Snapshots committed")
+        self.restores = self._counter("restores", "Times the posterior was restored from the log")
+        self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
+        self.version = self._gauge("version", "Version of the last snapshot committed")
+        self.events = self._gauge("events", "Events in the posterior")
+        self.lost = self._gauge("lost_positions", "Positions that retention removed before they were read")
+        self.dead_lettered = self._gauge("dead_lettered", "Events in dead-letters below the frontier")
+        self.damped = self._gauge("damped", "Events whose increment was damped")
+        self.rejected = self._gauge("rejected", "Events whose increment was folded as no change")
+        self.score = self._gauge("score_per_event", "Mean log predictive density of events before they were absorbed")
+
+    def outcome(self, name: str) -> None:
+        """Counts one increment by what became of it."""
+        self._outcomes.labels(self._posterior, name).inc()
+
+
+class UpMetrics(_Metrics):
+    """Gauges of the supervisor behind `up`."""
+
+    role = "up"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.alive = self._gauge("processes", "Supervised processes alive")
+        self.restarts = self._gauge("restarts", "Processes started again")
+        self.behind = self._gauge("behind", "Positions not in the posterior yet")
+        self.events = self._gauge("events", "Events in the posterior")

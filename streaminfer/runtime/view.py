@@ -1,0 +1,165 @@
+"""A snapshot as a user sees it: an object with moments, draws and predictions, and one JSON document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.events import check
+from streaminfer.models.model import Moments, Posterior
+from streaminfer.runtime import names
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.snapshots import iso
+
+SMALL: Final = 64
+"""Covariances of vectors up to this length are in the JSON document."""
+
+
+class RowError(ValueError):
+    """A row that the model cannot read; names the row, the field and the rule."""
+
+
+def matrix(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
+    """Rows (mappings of field to value) as the model's matrix of events; raises RowError at the first bad one.
+
+    Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
+    """
+    events, rejected = check(spec.model.fields, [_python_values(row) for row in rows])
+    if rejected:
+        first = rejected[0]
+        value = rows[first.row].get(first.field) if isinstance(rows[first.row], Mapping) else rows[first.row]
+        raise RowError(f"row {first_row + first.row}: {first.reason} (got {value!r})")
+    return events
+
+
+def _python_values(row: Any) -> Any:
+    if not isinstance(row, Mapping):
+        return row
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+
+
+class PosteriorSnapshot:
+    """The posterior at one version. `mean`, `sd` and `cov` are by parameter name."""
+
+    def __init__(self, spec: Spec, snapshot: Snapshot) -> None:
+        self.spec = spec
+        self.snapshot = snapshot
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
+        return f"<{self.name} version {self.version}: {self.n_events} events, {means}>"
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def n_events(self) -> int:
+        return self.snapshot.n_events
+
+    @property
+    def frontier(self) -> dict[str, int]:
+        topic = names.topic(self.spec, "events")
+        return {f"{topic}-{index}": position for index, position in sorted(self.snapshot.frontier.items())}
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        return self.spec.model.posterior(self.snapshot.statistics)
+
+    @cached_property
+    def moments(self) -> dict[str, Moments]:
+        return self.posterior.moments()
+
+    @property
+    def mean(self) -> dict[str, NDArray[np.float64]]:
+        return {name: moment.mean for name, moment in self.moments.items()}
+
+    @property
+    def sd(self) -> dict[str, NDArray[np.float64]]:
+        return {name: moment.sd for name, moment in self.moments.items()}
+
+    @property
+    def cov(self) -> dict[str, NDArray[np.float64]]:
+        """Covariances of the vector parameters."""
+        return {name: moment.cov for name, moment in self.moments.items() if moment.cov is not None}
+
+    def sample(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[np.float64]]:
+        """n joint draws of the parameters, the first axis is the draw."""
+        return self.posterior.sample(rng, n)
+
+    def log_predictive(self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
+        """log p(event | all events absorbed): a number for one row, an array for several."""
+        if isinstance(rows, Mapping):
+            return float(self.posterior.log_predictive(matrix(self.spec, [rows]))[0])
+        return self.posterior.log_predictive(matrix(self.spec, rows))
+
+    def log_evidence(self) -> float:
+        """log p(all events absorbed), the marginal likelihood."""
+        return self.posterior.log_evidence()
+
+    def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
+        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `streaminfer[arviz]`."""
+        try:
+            from arviz_base import from_dict
+        except ImportError as error:
+            raise ImportError("to_inference_data needs ArviZ: pip install 'streaminfer[arviz]'") from error
+        sample = self.sample(rng or np.random.default_rng(0), draws)
+        return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that `snapshot --json` prints; a moment that does not exist is null."""
+        snapshot, model = self.snapshot, self.spec.model
+        return {
+            "name": self.name,
+            "key": None,
+            "version": snapshot.version,
+            "n_events": snapshot.n_events,
+            "n_effective": snapshot.n_events,
+            "n_lost": snapshot.n_lost,
+            "n_dead_lettered": snapshot.n_dead_lettered,
+            "n_damped": snapshot.n_damped,
+            "n_rejected": snapshot.n_rejected,
+            "n_dropped": snapshot.n_dropped,
+            "staleness": snapshot.staleness,
+            "exactness": model.exactness,
+            "method": self.spec.inference.method,
+            "model": model.kind,
+            "family": self.posterior.family,
+            "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
+            "natural": _plain(self.posterior.natural),
+            "log_evidence": _plain(np.float64(self.log_evidence())),
+            "score": snapshot.score / snapshot.n_events if snapshot.n_events else None,
+            "frontier": self.frontier,
+            "read_to": snapshot.read_to,
+            "fingerprint": snapshot.fingerprint,
+            "created_at": iso(snapshot.created_at),
+        }
+
+
+def _moments_json(moments: Moments) -> dict[str, Any]:
+    document = {"mean": _plain(moments.mean), "sd": _plain(moments.sd)}
+    if moments.cov is not None and len(moments.cov) <= SMALL:
+        document["cov"] = _plain(moments.cov)
+    return document
+
+
+def _plain(value: NDArray[np.float64] | np.float64) -> Any:
+    """Numbers and nested lists; what is not finite becomes None, as JSON has no other word for it."""
+    plain = value.tolist()
+    return _without_nan(plain)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return value if math.isfinite(value) else None

@@ -1,0 +1,287 @@
+"""The SVB worker: minibatches of data partitions in, increments out.
+
+At least once is enough here: the master folds only what continues the frontier. A worker starts every partition at
+the frontier of the newest snapshot, never at its group's offsets, and goes back there when an increment of its was
+dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
+from streaminfer.models.model import Posterior
+from streaminfer.runtime import names
+from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.letters import letter_output
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.tape import Minibatch, Tape
+from streaminfer.runtime.telemetry import WorkerMetrics
+from streaminfer.spec import Spec
+from streaminfer.variational import svb
+from streaminfer.variational.increment import Increment
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import events as event_formats
+from streaminfer.wire import increments
+
+log = logging.getLogger(__name__)
+
+STEP_MINIBATCHES = 64
+"""Minibatches read in one step: a step stays short, so leases, seek rules and a stop come in time."""
+STEP_RECORDS = 10_000
+CHECK_INTERVAL = 1.0
+"""Seconds between checks that what was acknowledged is in the log, and between commits of group offsets."""
+SNAPSHOT_WAIT = 0.02
+"""Seconds between looks for a snapshot without which there is nothing to do."""
+MARK_INTERVAL = 0.1
+"""Seconds between looks for the ends that `up --until-idle` waits for, where nothing lingers."""
+
+
+class Worker:
+    """One worker process's service. `identity` is different in every process that ever runs."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        clock: Callable[[], float],
+        identity: str,
+        metrics: WorkerMetrics,
+        instance: str | None = None,
+    ) -> None:
+        self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
+        self._decode = event_formats.FORMATS[spec.data.format]
+        self._topic = names.topic(spec, "events")
+        self._increments = Partition(names.topic(spec, "increments"), 0)
+        self._follower = Follower(spec, bus)
+        self._member = bus.member(names.worker_group(spec), [self._topic], instance)
+        self._tapes: dict[Partition, Tape] = {}
+        self._waiting: set[Partition] = set()
+        self._base: tuple[int, Posterior] = (0, spec.model.posterior(spec.model.empty()))
+        self._marks: dict[Partition, Position] = {}
+        self._marks_at = self._checked_at = clock()
+        self._polled = False
+
+    @property
+    def ready(self) -> bool:
+        return self._polled and self._follower.snapshot is not None
+
+    def step(self, timeout: float) -> None:
+        """Follow the posterior, read, cut, and publish: dead letters first, then the increments that pass them."""
+        self._follow()
+        self._read(timeout)
+        batches = self._cut()
+        if batches:
+            self._publish([self._learn(batch) for batch in batches])
+        if self._tapes and self._clock() - self._checked_at >= CHECK_INTERVAL:
+            self._checked_at = self._clock()
+            self._check_acknowledged()
+            self._show_lag()
+
+    def reset(self) -> None:
+        """What was published is unknown after an error: every partition starts again at the frontier."""
+        self._metrics.errors.inc()
+        self._waiting.update(self._tapes)
+        self._tapes.clear()
+        for partition in self._waiting:
+            self._member.pause(partition)
+
+    def close(self) -> None:
+        self._member.close()
+        self._follower.close()
+
+    def _follow(self) -> None:
+        """Takes in new snapshots and applies the seek rules to every partition."""
+        self._follower.poll(0.0)
+        snapshot = self._follower.snapshot
+        if snapshot is None:
+            return
+        for tape in self._tapes.values():
+            self._align(tape, snapshot)
+        for partition in list(self._waiting):
+            frontier = snapshot.frontier.get(partition.index)
+            if frontier is not None:
+                self._waiting.discard(partition)
+                self._start(partition, frontier)
+        self._metrics.base_version.set(snapshot.version)
+        self._metrics.ahead.set(sum(len(tape.ahead) for tape in self._tapes.values()))
+
+    def _align(self, tape: Tape, snapshot: Snapshot) -> None:
+        frontier = snapshot.frontier[tape.partition.index]
+        tape.reached(frontier)
+        if frontier > tape.begin:
+            self._metrics.seeks_forward.inc()
+            self._start(tape.partition, frontier)
+        elif frontier < tape.begin and snapshot.read_to > tape.acknowledged:
+            # The master has read past all we sent and still stands before it: something of ours was dropped.
+            self._metrics.seeks_back.inc()
+            self._start(tape.partition, frontier)
+
+    def _start(self, partition: Partition, position: int) -> None:
+        self._tapes[partition] = Tape(partition, position)
+        self._member.seek(partition, position)
+        self._member.resume(partition)
+
+    def _read(self, timeout: float) -> None:
+        try:
+            records = min(STEP_MINIBATCHES * self._spec.inference.minibatch, STEP_RECORDS)
+            polled = self._member.poll(min(timeout, self._patience()), records)
+        except OutOfRange as error:
+            self._lose(error)
+            return
+        self._polled = True
+        self._reassign(polled)
+        now = self._clock()
+        for part in polled.slices:
+            if part.partition in self._tapes:
+                self._tapes[part.partition].extend(part, now)
+
+    def _patience(self) -> float:
+        """Seconds until something is due that a poll for data does not bring: a lingering cut, or a snapshot."""
+        if self._waiting or self._room() <= 0:
+            return SNAPSHOT_WAIT
+        now, linger = self._clock(), self._spec.inference.linger_ms / 1000
+        return min((tape.due_in(linger, now) for tape in self._tapes.values()), default=math.inf)
+
+    def _reassign(self, polled: Poll) -> None:
+        for partition in polled.revoked:
+            self._tapes.pop(partition, None)
+            self._waiting.discard(partition)
+        self._waiting.update(polled.assigned)
+        if polled.assigned or polled.revoked:
+            owned = sorted(str(p) for p in (*self._tapes, *self._waiting))
+            log.info("partitions now: %s", ", ".join(owned) or "none")
+            self._metrics.partitions.set(len(owned))
+
+    def _lose(self, error: OutOfRange) -> None:
+        """Data that retention removed unread becomes an explicit loss; beyond the end there is nothing to do."""
+        if error.position > error.end:
+            raise Fatal(
+                f"{error}: the posterior has seen events that the log no longer has. Was the topic made anew? "
+                "Use a new spec name for a new log."
+            )
+        tape = self._tapes[error.partition]
+        rest = tape.flush(self._clock())
+        outputs = [self._learn(rest)] if rest is not None else []
+        lost = error.start - tape.end
+        log.warning("%s: retention removed %d positions before they were read", error.partition, lost)
+        self._metrics.lost.inc(lost)
+        gap = self._increment(Minibatch(error.partition, tape.end, error.start, []), n_lost=lost)
+        tape.begin = tape.end = error.start
+        self._member.seek(error.partition, error.start)
+        self._publish([*outputs, ([], gap)])
+
+    def _cut(self) -> list[Minibatch]:
+        inference, now = self._spec.inference, self._clock()
+        linger = inference.linger_ms / 1000
+        marks = self._until_idle_marks(now) if linger == 0 else {}
+        batches: list[Minibatch] = []
+        room = self._room()
+        for tape in self._tapes.values():
+            mark = marks.get(tape.partition)
+            while len(batches) < room:
+                batch = tape.cut(inference.minibatch, linger, now, mark and mark.offset)
+                if batch is None:
+                    break
+                batches.append(batch)
+        self._hold(len(batches) >= room)
+        return batches
+
+    def _room(self) -> float:
+        """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
+        if not self._spec.model.needs_base:
+            return float("inf")
+        ahead = sum(len(tape.ahead) for tape in self._tapes.values())
+        return max(0, self._spec.inference.max_staleness + 1 - ahead)
+
+    def _hold(self, full: bool) -> None:
+        """Reads no further while the base is too old; polling goes on, so the partitions are kept."""
+        for partition in self._tapes:
+            (self._member.pause if full else self._member.resume)(partition)
+
+    def _until_idle_marks(self, now: float) -> dict[Partition, Position]:
+        waits = any(tape.end > tape.begin for tape in self._tapes.values())
+        if waits and now - self._marks_at >= MARK_INTERVAL:
+            self._marks = self._bus.committed(names.until_idle_group(self._spec))
+            self._marks_at = now
+        return self._marks
+
+    def _learn(self, batch: Minibatch) -> tuple[list[Output], Increment]:
+        """A minibatch's dead letters and its increment on the newest base."""
+        decoded = self._decode(self._spec.model.fields, [record.value for record in batch.records])
+        step = svb.step(self._spec.model, self._newest_base(), decoded.events)
+        if not np.isfinite(step.statistics).all():
+            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
+        letters = [letter_output(self._spec, batch.records[bad.place], bad.reason) for bad in decoded.bad]
+        increment = self._increment(batch, len(decoded.events), len(decoded.bad), step=step)
+        return letters, increment
+
+    def _newest_base(self) -> Posterior:
+        snapshot = self._follower.snapshot
+        if snapshot is not None and snapshot.version != self._base[0]:
+            self._base = (snapshot.version, self._spec.model.posterior(snapshot.statistics))
+        return self._base[1]
+
+    def _increment(
+        self, batch: Minibatch, n_events: int = 0, n_bad: int = 0, n_lost: int = 0, step: svb.Step | None = None
+    ) -> Increment:
+        step = step or svb.Step(self._spec.model.empty(), 0.0)
+        return Increment(
+            fingerprint=self._spec.fingerprint,
+            writer=self._identity,
+            topic=self._topic,
+            partition=batch.partition.index,
+            begin=batch.begin,
+            end=batch.end,
+            n_events=n_events,
+            n_dead_lettered=n_bad,
+            n_lost=n_lost,
+            base_version=self._base[0],
+            score=step.score,
+            statistics=step.statistics,
+        )
+
+    def _publish(self, learned: list[tuple[list[Output], Increment]]) -> None:
+        """Dead letters are durable before the increment that passes them; increments before they count as sent."""
+        letters = [letter for found, _ in learned for letter in found]
+        if letters:
+            self._bus.publish(letters)
+        outputs, of = [], []
+        for _, increment in learned:
+            for data in increments.encode(increment, self._bus.max_record_bytes):
+                key = str(increment.partition).encode()
+                outputs.append(Output(self._increments.topic, data, key, self._increments.index))
+                of.append(increment)
+        for offset, increment in zip(self._bus.publish(outputs), of, strict=True):
+            tape = self._tapes[Partition(self._topic, increment.partition)]
+            tape.acknowledged = max(tape.acknowledged, offset)
+        for found, increment in learned:
+            self._tapes[Partition(self._topic, increment.partition)].ahead.append(increment.end)
+            self._metrics.events.inc(increment.n_events)
+            self._metrics.dead_letters.inc(len(found))
+            self._metrics.minibatches.inc()
+
+    def _check_acknowledged(self) -> None:
+        """An acknowledged increment that the log does not have (it happens when brokers fail) is made again."""
+        if not any(tape.ahead for tape in self._tapes.values()):
+            return
+        end = self._bus.ends(self._increments.topic)[self._increments.index]
+        missing = [partition for partition, tape in self._tapes.items() if tape.acknowledged >= end]
+        for partition in missing:
+            log.warning("%s: an acknowledged increment is not in the log, starting again at the frontier", partition)
+            del self._tapes[partition]
+            self._member.pause(partition)
+            self._waiting.add(partition)
+
+    def _show_lag(self) -> None:
+        """Group offsets, which nothing here ever reads: they serve tools that show lag."""
+        try:
+            self._member.commit({partition: Position(tape.begin) for partition, tape in self._tapes.items()})
+        except Fenced:
+            log.info("partitions are being reassigned")
+        except BusError as error:
+            log.warning("group offsets not committed: %s", error)
