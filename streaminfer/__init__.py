@@ -1,0 +1,50 @@
+"""Continuously updated Bayesian posteriors from event streams.
+
+    from streaminfer import load_spec, connect, fit
+
+Names are loaded when they are first used: the command line sets the number of BLAS threads before numpy comes in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streaminfer.runtime.connection import Connection, connect
+    from streaminfer.runtime.fit import fit
+    from streaminfer.runtime.view import PosteriorSnapshot, RowError
+    from streaminfer.spec import Spec, SpecError, load_spec, parse_spec
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Connection": "streaminfer.runtime.connection",
+    "PosteriorSnapshot": "streaminfer.runtime.view",
+    "RowError": "streaminfer.runtime.view",
+    "Spec": "streaminfer.spec",
+    "SpecError": "streaminfer.spec",
+    "connect": "streaminfer.runtime.connection",
+    "fit": "streaminfer.runtime.fit",
+    "load_spec": "streaminfer.spec",
+    "parse_spec": "streaminfer.spec",
+}
+
+__all__ = [
+    "Connection",
+    "PosteriorSnapshot",
+    "RowError",
+    "Spec",
+    "SpecError",
+    "connect",
+    "fit",
+    "load_spec",
+    "parse_spec",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'streaminfer' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

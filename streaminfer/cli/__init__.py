@@ -1,0 +1,74 @@
+"""The command line: one file for each command, in an explicit table."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from streaminfer import __version__
+from streaminfer.bus.connect import BusUrlError
+from streaminfer.bus.protocol import BusError
+from streaminfer.cli import dead_letters, demo, produce, run, snapshot, topics, up, validate
+from streaminfer.runtime.files import FileError
+from streaminfer.runtime.health import AddressError
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.supervisor import GaveUp
+from streaminfer.spec import SpecError
+from streaminfer.wire.snapshots import OtherSpec
+
+COMMANDS = {
+    "up": up,
+    "run": run,
+    "produce": produce,
+    "snapshot": snapshot,
+    "topics": topics,
+    "validate": validate,
+    "dead-letters": dead_letters,
+    "demo": demo,
+}
+BAD_USAGE = (SpecError, BusUrlError, AddressError)
+FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command; 0 done, 1 failed, 2 bad usage or bad spec."""
+    options = _parser().parse_args(arguments)
+    levels = [logging.WARNING, logging.INFO, logging.DEBUG]
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=levels[min(options.verbose, 2)],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        return int(COMMANDS[options.command].command(options))
+    except BAD_USAGE as error:
+        print(f"streaminfer: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Whoever read our output has gone; close it so that the interpreter does not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except FAILED as error:
+        print(f"streaminfer: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="streaminfer",
+        description="Continuously updated Bayesian posteriors from event streams.",
+        epilog="Every command tells its options with --help.",
+    )
+    parser.add_argument("--version", action="version", version=f"streaminfer {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        summary = (module.__doc__ or "").strip().splitlines()[0]
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.add_argument("-v", "--verbose", action="count", default=0, help="more messages; twice for all of them")
+        module.arguments(sub)
+    return parser

@@ -1,0 +1,80 @@
+"""list the events that could not be absorbed, with reasons, and with --retry send them again"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+from typing import Any
+
+from streaminfer.bus.connect import open_bus
+from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.cli.terminal import StatusLine, bar
+from streaminfer.runtime import letters
+from streaminfer.spec import load_spec
+from streaminfer.wire.dead_letters import DeadLetter
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--retry", action="store_true", help="send the events among them to the data topic once more")
+    add_bus(parser)
+    add_json(parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    spec = load_spec(options.spec)
+    with open_bus(options.bus, make=False) as bus:
+        found = letters.pending(spec, bus)
+        _print(found, options.json)
+        if options.retry:
+            line, sent = StatusLine(), 0
+            for count in letters.retry(spec, bus, found):
+                sent += count
+                line.show(f"{bar(sent / len(found))} {sent:,} sent again")
+            print(f"{sent} of {len(found)} sent again", file=sys.stderr)
+    return 0
+
+
+def _print(found: list[DeadLetter], as_json: bool) -> None:
+    if as_json:
+        for letter in found:
+            print_json(_document(letter))
+    elif not found:
+        print("no dead letters")
+    else:
+        rows = [
+            [_printable(f"{x.topic}-{x.partition}"), str(x.offset), _printable(x.reason[:70]), _preview(x.value)]
+            for x in found
+        ]
+        print_table(["source", "offset", "reason", "value"], rows)
+
+
+def _document(letter: DeadLetter) -> dict[str, Any]:
+    value = letter.value
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "reason": letter.reason,
+        "value": None if value is None else _text(value),
+        "value_base64": None if value is None else base64.b64encode(value).decode(),
+    }
+
+
+def _text(value: bytes) -> str | None:
+    """The bytes as text, where they are text; `value_base64` always has them exactly."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _printable(text: str) -> str:
+    """Text from outside, without anything that a terminal would act upon."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _preview(value: bytes | None) -> str:
+    text = "(tombstone)" if value is None else repr(value)[2:-1]
+    return text if len(text) <= 40 else text[:37] + "..."

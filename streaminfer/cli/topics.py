@@ -1,0 +1,67 @@
+"""show a spec's topics, and with --apply make those that are missing"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Bus, Topic
+from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.runtime import names
+from streaminfer.spec import load_spec
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--apply", action="store_true", help="make missing topics, add missing partitions")
+    add_bus(parser)
+    add_json(parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    spec = load_spec(options.spec)
+    with open_bus(options.bus, make=options.apply) as bus:
+        if options.apply:
+            names.create_topics(spec, bus)
+        there = bus.topics()
+        rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_of(spec)]
+    if options.json:
+        for row in rows:
+            print_json(row)
+    else:
+        header = ["topic", "partitions", "cleanup", "retention", "records", "status"]
+        print_table(header, [[_text(row[name]) for name in header] for row in rows])
+    return 0
+
+
+def _row(bus: Bus, declared: Topic, found: Topic | None) -> dict[str, Any]:
+    shown = found or declared
+    return {
+        "topic": declared.name,
+        "partitions": shown.partitions,
+        "cleanup": shown.cleanup,
+        "retention": "for ever" if shown.retention_ms is None else f"{shown.retention_ms / 86_400_000:g} days",
+        "records": None if found is None else _records(bus, declared.name),
+        "status": _status(declared, found),
+    }
+
+
+def _records(bus: Bus, topic: str) -> int:
+    """Positions in the log, holes included."""
+    starts = bus.starts(topic)
+    return sum(end - starts[index] for index, end in bus.ends(topic).items())
+
+
+def _status(declared: Topic, found: Topic | None) -> str:
+    if found is None:
+        return "missing"
+    names = ("partitions", "cleanup", "retention_ms", "max_bytes")
+    other = [f"{name} {getattr(declared, name)}" for name in names if getattr(declared, name) != getattr(found, name)]
+    return f"differs (declared: {', '.join(other)})" if other else "there"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,87 @@
+"""run every service the spec needs, as separate supervised processes"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from streaminfer.bus.connect import open_bus
+from streaminfer.cli.common import add_bus, add_spec, whole
+from streaminfer.cli.terminal import StatusLine, bar
+from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.job import Job, Status
+from streaminfer.runtime.process import StopSignal
+from streaminfer.runtime.supervisor import children_of
+from streaminfer.runtime.telemetry import UpMetrics
+from streaminfer.spec import Spec, load_spec
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--data", metavar="FILE", type=Path, help="load this file of events first (see `produce`)")
+    parser.add_argument("--workers", metavar="N", type=whole(1, 256), default=1, help="worker processes (default: 1)")
+    parser.add_argument("--until-idle", action="store_true", help="end when all data is in the posterior")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics there")
+    add_bus(parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    address = parse_address(options.http) if options.http else None
+    spec = load_spec(options.spec)
+    children = children_of(options.workers, options.spec, options.bus, options.verbose)
+    stopping = StopSignal()
+    with open_bus(options.bus) as bus, ExitStack() as stack:
+        job = Job(spec, bus, children, options.data, options.until_idle)
+        health = Health(CollectorRegistry())
+        metrics = UpMetrics(health.registry, spec.name)
+        if address:
+            stack.enter_context(serve(health, *address))
+        line, rate = StatusLine(), Rate()
+        for status in job.run(stopping):
+            health.beat(job.ready)
+            _tell(metrics, status)
+            line.show(describe(spec, status, rate))
+        early = options.until_idle and not job.idle
+        events = job.follower.snapshot.n_events if job.follower.snapshot else 0
+        how = "stopped before all data was in the posterior" if early else "ended"
+        line.show(f"{spec.name}: {how}, {events:,} events in the posterior", last=True)
+    return 1 if early else 0
+
+
+def _tell(metrics: UpMetrics, status: Status) -> None:
+    metrics.alive.set(status.alive)
+    metrics.restarts.set(status.restarts)
+    metrics.behind.set(status.behind)
+    metrics.events.set(status.snapshot.n_events if status.snapshot is not None else 0)
+
+
+class Rate:
+    """Events a second over the last few seconds."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, int]] = []
+
+    def add(self, events: int) -> float:
+        now = time.monotonic()
+        self._points = [p for p in self._points if now - p[0] <= 3.0] + [(now, events)]
+        (then, before) = self._points[0]
+        return (events - before) / (now - then) if now > then else 0.0
+
+
+def describe(spec: Spec, status: Status, rate: Rate) -> str:
+    """The live status line."""
+    snapshot = status.snapshot
+    events = snapshot.n_events if snapshot is not None else 0
+    parts = [f"{spec.name}: {events:,} events in the posterior", f"{status.behind:,} to come"]
+    if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
+        parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
+    parts.append(f"{rate.add(events):,.0f}/s")
+    parts.append(f"version {snapshot.version if snapshot is not None else 0}")
+    parts.append(f"{status.alive} processes, {status.restarts} restarts")
+    if snapshot is not None and snapshot.n_dead_lettered:
+        parts.append(f"{snapshot.n_dead_lettered:,} dead letters")
+    return ", ".join(parts)
