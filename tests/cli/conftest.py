@@ -1,0 +1,43 @@
+"""Fixtures of the command line's tests: a folder with a spec and data, and one bus that has a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.buses import bus_url, shared_bus_url
+from tests.faults.programs import Programs, programs
+
+__all__ = ["bus_url", "programs", "shared_bus_url"]
+
+SPEC = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}, inference: {minibatch: 10}}\n"
+ONES, ZEROS = 70, 30
+
+
+class Workplace:
+    """Programs in a folder with a spec and a data file; `url` is a bus for commands that write nothing there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs, self.folder, self.url = Programs(folder), folder, f"embedded:{folder / 'bus'}"
+        self.spec, self.data = folder / "coin.yaml", folder / "coin.csv"
+        self.spec.write_text(SPEC)
+        self.data.write_text("y\n" + "1\n" * ONES + "0\n" * ZEROS)
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    made = Workplace(tmp_path_factory.mktemp("work"))
+    try:
+        yield made
+    finally:
+        made.programs.close()
+
+
+@pytest.fixture(scope="module")
+def prepared_url(workplace: Workplace, shared_bus_url: str) -> str:
+    """A bus where all the data is in the posterior."""
+    up = ["up", workplace.spec, "--data", workplace.data, "--until-idle", "--bus", shared_bus_url]
+    workplace.programs.run(*up)
+    return shared_bus_url

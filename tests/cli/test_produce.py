@@ -1,0 +1,96 @@
+"""`produce`: what it tells, and that a killed one repeats nothing. `dead-letters` on what it brought."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Partition
+from tests.cli.conftest import Workplace
+from tests.faults.programs import Programs, wait_for
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+ROWS = 150_000
+
+
+def on_the_bus(url: str) -> int:
+    with open_bus(url) as bus:
+        return sum(bus.ends("coin.events").values()) if "coin.events" in bus.topics() else 0
+
+
+def values(url: str, partition: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    with open_bus(url) as bus:
+        where = Partition("coin.events", partition)
+        with bus.reader({where: 0}) as reader:
+            while reader.position(where) < bus.ends("coin.events")[partition]:
+                found += [record.value for part in reader.poll(1.0).slices for record in part.records]
+    return found
+
+
+def test_it_tells_what_it_did_and_appends_when_run_again(workplace: Workplace, bus_url: str) -> None:
+    run = workplace.programs.run
+    first = run("produce", workplace.spec, workplace.data, "--json", "--bus", bus_url)
+    assert first.documents == [{"file": str(workplace.data), "rows": 100, "resumed": 0}]
+    assert "100%" in first.err
+    assert "100 events" in first.err
+    plain = run("produce", workplace.spec, workplace.data, "--bus", bus_url)
+    assert plain.out == ""
+    assert on_the_bus(bus_url) == 200
+
+
+def test_killed_in_the_middle_and_started_again_it_repeats_nothing(
+    programs: Programs, bus_url: str, workplace: Workplace, tmp_path: Path
+) -> None:
+    file = tmp_path / "large.ndjson"
+    lines = [f'{{"y": {i % 2}, "i": {i}}}' for i in range(ROWS)]
+    file.write_text("\n".join(lines) + "\n")
+    killed = programs.start("produce", workplace.spec, file, "--json", "--bus", bus_url)
+    wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
+    killed.end(signal.SIGKILL)
+    before = on_the_bus(bus_url)
+    assert 0 < before < ROWS
+    assert killed.out == ""
+    again = programs.run("produce", workplace.spec, file, "--json", "--bus", bus_url)
+    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before}]
+    assert f"({before:,} of them by an earlier run)" in again.err
+    for partition in range(2):
+        assert values(bus_url, partition) == [line.encode() for line in lines[partition::2]]
+
+
+def test_a_file_that_changed_since_it_was_killed_is_refused(
+    programs: Programs, bus_url: str, workplace: Workplace, tmp_path: Path
+) -> None:
+    file = tmp_path / "large.ndjson"
+    file.write_text('{"y": 0}\n' * ROWS)
+    killed = programs.start("produce", workplace.spec, file, "--bus", bus_url)
+    wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
+    killed.end(signal.SIGKILL)
+    before = on_the_bus(bus_url)
+    assert before < ROWS
+    file.write_text('{"y": 1}\n' * ROWS)
+    message = programs.run("produce", workplace.spec, file, "--bus", bus_url, code=1).err
+    assert f"its first {before} rows are not those that an interrupted run put on the bus" in message
+    assert on_the_bus(bus_url) == before
+
+
+def test_dead_letters_are_listed_with_their_reasons(programs: Programs, bus_url: str, workplace: Workplace) -> None:
+    programs.run("topics", workplace.spec, "--apply", "--bus", bus_url)
+    assert programs.run("dead-letters", workplace.spec, "--bus", bus_url).out == "no dead letters\n"
+    file = workplace.folder / "bad.ndjson"
+    file.write_bytes(b'{"y": 1}\n{"y": 2}\n\xff\n')
+    programs.run("up", workplace.spec, "--data", file, "--until-idle", "--bus", bus_url)
+    table = programs.run("dead-letters", workplace.spec, "--bus", bus_url).out.splitlines()
+    assert [line.split()[:2] for line in table] == [
+        ["source", "offset"], ["coin.events-0", "1"], ["coin.events-1", "0"]
+    ]  # fmt: skip
+    assert "y: must be 0 or 1" in table[2]
+    listed = programs.run("dead-letters", workplace.spec, "--json", "--bus", bus_url).documents
+    assert [letter["value"] for letter in listed] == [None, '{"y": 2}']
+    assert [letter["value_base64"] for letter in listed] == ["/w==", "eyJ5IjogMn0="]
+    assert json.loads(listed[1]["value"]) == {"y": 2}

@@ -1,0 +1,254 @@
+"""What every model must satisfy: statistics that merge in any order and grouping, and the posterior they give.
+
+Statistical checks leave 6 standard errors: each false alarm is below 2e-9, all of them below 1e-6 a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaminfer.families import FAMILIES
+from streaminfer.models import MODELS
+from streaminfer.models.model import DomainError, Model, Posterior
+from streaminfer.models.options import Section
+from tests.models.examples import EXAMPLES, Example, model_of
+
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+Fold = Callable[[Model, Sequence[np.ndarray]], np.ndarray]
+
+
+def absorbed(model: Model, events: np.ndarray) -> Posterior:
+    return model.posterior(model.statistics(events))
+
+
+def assert_same(a: Posterior, b: Posterior, tolerance: float = 1e-10) -> None:
+    """Every derived moment, and the evidence."""
+    for name, ours in a.moments().items():
+        for value, other in zip(ours, b.moments()[name], strict=True):
+            if value is not None:
+                scale = np.abs(other).max()
+                np.testing.assert_allclose(value, other, rtol=tolerance, atol=tolerance * scale)
+    assert a.log_evidence() == pytest.approx(b.log_evidence(), rel=tolerance, abs=tolerance)
+
+
+def by_merging(model: Model, batches: Sequence[np.ndarray]) -> np.ndarray:
+    merged = reduce(model.merge, [model.statistics(batch) for batch in batches], model.empty())
+    return model.posterior(merged).natural
+
+
+def by_increments(model: Model, batches: Sequence[np.ndarray]) -> np.ndarray:
+    """Streaming variational Bayes: eta + (posterior of the batch - prior)."""
+    prior = model.posterior(model.empty()).natural
+    return prior + sum(absorbed(model, batch).natural - prior for batch in batches)
+
+
+def prior_in_every_batch(model: Model, batches: Sequence[np.ndarray]) -> np.ndarray:
+    """The classical mistake: the increment is the posterior of the batch."""
+    return model.posterior(model.empty()).natural + sum(absorbed(model, batch).natural for batch in batches)
+
+
+def assert_exact(fold: Fold, model: Model, events: np.ndarray, cuts: Sequence[int], order: Sequence[int]) -> None:
+    """A fold over minibatches, cut and ordered in any way, gives the batch posterior."""
+    batches = [part for part in np.split(events, sorted(cuts)) if len(part)]
+    shuffled = [batches[i] for i in order if i < len(batches)]
+    exact = absorbed(model, events).natural
+    np.testing.assert_allclose(fold(model, shuffled), exact, rtol=1e-10, atol=1e-10)
+
+
+def test_the_table_is_by_kind_and_every_model_has_examples() -> None:
+    assert all(model.kind == kind for kind, model in MODELS.items())
+    assert {example.kind for example in EXAMPLES} == set(MODELS)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_options_are_documented_and_end_with_the_prior(kind: str) -> None:
+    options = MODELS[kind].options.options
+    assert options[-1].name == "prior"
+    assert isinstance(options[-1].rule, Section)
+    assert all(not option.required for option in options[-1].rule.options)
+    for option in (*options, *options[-1].rule.options):
+        assert len(option.doc.split()) >= 3, option.name
+    schema = MODELS[kind].options.json_schema()
+    assert schema["properties"]["prior"]["properties"].keys() == {o.name for o in options[-1].rule.options}
+    assert MODELS[kind].exactness in {"exact", "bound", "approximate"}
+
+
+@every_example
+def test_no_events_give_the_prior(example: Example) -> None:
+    model = model_of(example)
+    prior = model.posterior(model.empty())
+    assert model.empty().shape == (model.size,)
+    assert prior.log_evidence() == pytest.approx(0, abs=1e-12)
+    assert FAMILIES[prior.family].in_domain(prior.natural)
+
+
+@every_example
+def test_any_partition_in_any_order_gives_the_batch_posterior(example: Example) -> None:
+    model = model_of(example)
+    events = example.events(np.random.default_rng(1), 60)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(st.integers(0, 60), max_size=8), st.permutations(range(9)))
+    def check(cuts: list[int], order: list[int]) -> None:
+        assert_exact(by_merging, model, events, cuts, order)
+        assert_exact(by_increments, model, events, cuts, order)
+
+    check()
+
+
+@every_example
+def test_the_prior_counted_in_every_batch_is_found(example: Example) -> None:
+    events = example.events(np.random.default_rng(1), 60)
+    with pytest.raises(AssertionError):
+        assert_exact(prior_in_every_batch, model_of(example), events, [20, 40], [2, 0, 1])
+
+
+@every_example
+def test_merging_is_associative_and_commutative(example: Example) -> None:
+    model = model_of(example)
+    rng = np.random.default_rng(2)
+    for sizes in ([5, 9, 30], [1, 1, 1], [40, 1, 200]):
+        a, b, c = (model.statistics(example.events(rng, n)) for n in sizes)
+        left = model.posterior(model.merge(model.merge(a, b), c))
+        assert_same(left, model.posterior(model.merge(a, model.merge(b, c))))
+        assert_same(left, model.posterior(model.merge(c, model.merge(b, a))))
+
+
+@every_example
+def test_nothing_merges_exactly(example: Example) -> None:
+    model = model_of(example)
+    some = model.statistics(example.events(np.random.default_rng(3), 7))
+    before = some.copy()
+    np.testing.assert_array_equal(model.merge(model.empty(), some), some)
+    np.testing.assert_array_equal(model.merge(some, model.empty()), some)
+    np.testing.assert_array_equal(model.merge(model.empty(), model.empty()), model.empty())
+    model.merge(some, model.scale(some, 0.5))
+    np.testing.assert_array_equal(some, before)
+
+
+@every_example
+def test_half_of_each_event_twice_is_each_event_once(example: Example) -> None:
+    model = model_of(example)
+    events = example.events(np.random.default_rng(4), 40)
+    once, twice = model.statistics(events), model.statistics(np.vstack([events, events]))
+    assert_same(model.posterior(model.scale(twice, 0.5)), model.posterior(once))
+    np.testing.assert_array_equal(model.scale(once, 1.0), once)
+    nothing = model.posterior(model.scale(once, 0.0))
+    np.testing.assert_allclose(nothing.natural, model.posterior(model.empty()).natural, rtol=1e-14)
+    assert_same(model.posterior(model.merge(model.scale(once, 0.0), twice)), model.posterior(twice))
+
+
+@every_example
+def test_the_evidence_is_the_product_of_the_predictives(example: Example) -> None:
+    model = model_of(example)
+    events = example.events(np.random.default_rng(5), 40)
+    statistics, total = model.empty(), 0.0
+    for row in events:
+        total += float(model.posterior(statistics).log_predictive(row[None, :])[0])
+        statistics = model.merge(statistics, model.statistics(row[None, :]))
+    assert absorbed(model, events).log_evidence() == pytest.approx(total, rel=1e-9)
+
+
+@every_example
+def test_natural_parameters_are_those_of_the_family(example: Example) -> None:
+    posterior = absorbed(model_of(example), example.events(np.random.default_rng(6), 50))
+    family = FAMILIES[posterior.family]
+    assert family.in_domain(posterior.natural)
+    back = family.to_natural(family.from_natural(posterior.natural))
+    np.testing.assert_allclose(back, posterior.natural, rtol=1e-10, atol=1e-10)
+
+
+@every_example
+def test_draws_have_the_moments(example: Example) -> None:
+    posterior = absorbed(model_of(example), example.events(np.random.default_rng(7), 100))
+    n = 20_000
+    draws = posterior.sample(np.random.default_rng(8), n)
+    moments = posterior.moments()
+    assert list(draws) == list(moments)
+    for name, (mean, sd, cov) in moments.items():
+        assert draws[name].shape == (n, *mean.shape)
+        assert sd.shape == mean.shape
+        assert (np.abs(draws[name].mean(axis=0) - mean) <= 6 * sd / np.sqrt(n)).all()
+        squares = (draws[name] - mean) ** 2
+        assert (np.abs(squares.mean(axis=0) - sd**2) <= 6 * squares.std(axis=0) / np.sqrt(n)).all()
+        assert (cov is not None) == (mean.ndim == 1)
+        if cov is not None:
+            around = draws[name] - mean
+            products = around[:, :, None] * around[:, None, :]
+            assert (np.abs(products.mean(axis=0) - cov) <= 6 * products.std(axis=0) / np.sqrt(n) + 1e-15).all()
+            np.testing.assert_allclose(np.sqrt(np.diag(cov)), sd, rtol=1e-12)
+
+
+@every_example
+def test_the_predictive_is_the_mean_likelihood_seen_through_one_more_event(example: Example) -> None:
+    """p(x | events) = p(events, x) / p(events), for many x at once."""
+    model = model_of(example)
+    rng = np.random.default_rng(9)
+    statistics = model.statistics(example.events(rng, 20))
+    posterior, new = model.posterior(statistics), example.events(rng, 15)
+    ratio = [
+        model.posterior(model.merge(statistics, model.statistics(row[None, :]))).log_evidence()
+        - posterior.log_evidence()
+        for row in new
+    ]
+    np.testing.assert_allclose(posterior.log_predictive(new), ratio, rtol=1e-9, atol=1e-9)
+    assert posterior.log_predictive(new[:0]).shape == (0,)
+
+
+@every_example
+def test_broken_statistics_give_no_posterior(example: Example) -> None:
+    model = model_of(example)
+    good = model.statistics(example.events(np.random.default_rng(10), 30))
+    for i in range(model.size):
+        for bad in (np.nan, np.inf, -np.inf):
+            broken = good.copy()
+            broken[i] = bad
+            with pytest.raises(DomainError):
+                model.posterior(broken)
+    negative = good.copy()
+    negative[0] = -1.0
+    for broken in (negative, -good, good[:-1], np.append(good, 0.0), good[None, :]):
+        with pytest.raises(DomainError):
+            model.posterior(broken)
+
+
+@every_example
+def test_garbage_gives_a_proper_posterior_or_a_domain_error(example: Example) -> None:
+    """Warnings are errors in this suite, so an overflow on the way fails as well."""
+    model = model_of(example)
+    numbers = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-10, 10), st.just(0.0))
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.lists(numbers, min_size=model.size, max_size=model.size), st.booleans())
+    def check(values: list[float], positive: bool) -> None:
+        statistics = np.abs(values) if positive else np.array(values)
+        try:
+            posterior: Any = model.posterior(statistics)
+        except DomainError:
+            return
+        assert np.isfinite(posterior.natural).all()
+        assert np.isfinite(model.merge(statistics, model.scale(statistics, 0.5))).all()
+        assert all(not np.isinf(value).any() for m in posterior.moments().values() for value in m[:2])
+
+    check()
+
+
+@every_example
+def test_events_with_extreme_values_are_absorbed(example: Example) -> None:
+    model = model_of(example)
+    largest = {"number": 1e100, "positive": 1e100, "count": 2.0**53, "binary": 1.0, "category": 0.0}
+    row = np.array([[largest[field.kind] for field in model.fields]])
+    smallest = {"number": -1e100, "positive": 1e-300, "count": 0.0, "binary": 0.0, "category": 1.0}
+    other = np.array([[smallest[field.kind] for field in model.fields]])
+    posterior = absorbed(model, np.vstack([row, other, row, other, row, row]))
+    assert np.isfinite(posterior.natural).all()
+    assert np.isfinite(posterior.log_predictive(np.vstack([row, other]))).all()
+    assert np.isfinite(posterior.log_evidence())
+    assert all(np.isfinite(value).all() for m in posterior.moments().values() for value in m[:2])

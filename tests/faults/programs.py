@@ -1,0 +1,160 @@
+"""The program as a user runs it: real processes, each in a group of its own, none left at the end of a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaminfer import connect, load_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 120.0
+
+
+class Program:
+    """A process in the background, with what it wrote to its standard output and error."""
+
+    def __init__(self, command: list[str], folder: Path, number: int, environment: dict[str, str]) -> None:
+        self._out, self._err = folder / f"{number}.out", folder / f"{number}.err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """Its whole lines of standard output, which must be JSON; a line that is still being written is left."""
+        return [json.loads(line) for line in self.out.splitlines(keepends=True) if line.endswith("\n")]
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: int = signal.SIGTERM, timeout: float = 20.0) -> int:
+        """Sends a signal and waits for the exit code."""
+        self.send(number)
+        return self.process.wait(timeout)
+
+    def destroy(self) -> None:
+        """Kills it and all that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Programs:
+    """Starts programs in `folder`; all of them, and their children, are gone after `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[Program] = []
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+        for name in ("STREAMINFER_BUS", "STREAMINFER_HTTP_TOKEN"):
+            self.environment.pop(name, None)
+
+    def start(self, *arguments: object, module: str = "streaminfer") -> Program:
+        """`streaminfer ARGUMENTS` (or another module) in the background."""
+        # -P, as an installed console script: nothing is imported from the current directory.
+        command = [sys.executable, "-P", "-m", module, *map(str, arguments)]
+        program = Program(command, self.folder, len(self._started), self.environment)
+        self._started.append(program)
+        return program
+
+    def run(self, *arguments: object, code: int = 0, timeout: float = TIMEOUT) -> Program:
+        """The same to its end, which must have this exit code."""
+        program = self.start(*arguments)
+        found = program.process.wait(timeout)
+        assert found == code, f"{arguments[0]} ended with {found}, not {code}:\n{program.err}"
+        return program
+
+    def close(self) -> None:
+        for program in self._started:
+            program.destroy()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    made = Programs(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def document(spec: Path, url: str) -> dict[str, Any]:
+    """What `snapshot --json` prints now, without the second that a process takes to start."""
+    with connect(url) as connection:
+        found = connection.snapshot(load_spec(spec))
+    assert found is not None, "there is no snapshot"
+    return found.to_json()
+
+
+def n_events(spec: Path, url: str) -> int:
+    """Events in the posterior now; 0 before the first snapshot."""
+    with connect(url) as connection:
+        found = connection.snapshot(load_spec(spec))
+    return 0 if found is None else found.n_events
+
+
+def children(parent: int) -> dict[int, str]:
+    """The command lines of the living children of a process, by pid."""
+    listing = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,stat=,args="], text=True, capture_output=True, check=True, timeout=10
+    )
+    rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
+    return {int(row[0]): row[3] for row in rows if int(row[1]) == parent and not row[2].startswith("Z")}
+
+
+def services(parent: int, service: str) -> list[int]:
+    """The pids of the children that run a service."""
+    return [pid for pid, arguments in children(parent).items() if f" run {service} " in arguments]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout: float = 60.0, interval: float = 0.05) -> None:
+    """Waits until a condition holds; fails with `what` when it has not in time."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}"
+        time.sleep(interval)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,90 @@
+"""Workers and master are killed -9 at random moments while data flows; the posterior stays exact."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.answers import MODELS, Case, linear_regression
+from tests.faults.feeding import Feeder
+from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
+from tests.faults.watching import Watcher
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+SERVICES = ("svb-worker", "master")
+KILLS_OF_ONE_UP = 5
+"""Then `up` itself is killed and started again, which also keeps the waits before its restarts short."""
+ROWS_OF_A_KILL = 4500
+
+
+class Killer:
+    """Kills services of `up` at moments of its own choice, while rows that it has just let through are absorbed."""
+
+    def __init__(self, programs: Programs, spec: Path, url: str, feeder: Feeder, seed: int) -> None:
+        self._programs, self._spec, self._url, self._feeder = programs, spec, url, feeder
+        self._random = random.Random(seed)
+        self._allowed = 0
+        self.killed = dict.fromkeys(SERVICES, 0)
+
+    def round(self) -> None:
+        """One life of `up`: a worker and the master are killed several times, then `up`."""
+        up = self._programs.start("up", self._spec, "--workers", 3, "--bus", self._url)
+        for _ in range(KILLS_OF_ONE_UP):
+            before = n_events(self._spec, self._url)
+            self._allowed += ROWS_OF_A_KILL
+            self._feeder.allow(self._allowed)
+            wait_for(
+                lambda before=before: n_events(self._spec, self._url) > before, "the posterior moves", interval=0.1
+            )
+            for service in self._random.sample(SERVICES, 2):
+                time.sleep(self._random.uniform(0.0, 0.4))
+                self._kill(up, service)
+        assert up.alive, up.err
+        up.end(signal.SIGKILL)
+
+    def _let_rows_through(self) -> None:
+        """Some more rows, and waits until the first of them are in the posterior."""
+        before = n_events(self._spec, self._url)
+        self._allowed += ROWS_OF_A_KILL
+        self._feeder.allow(self._allowed)
+        wait_for(lambda: n_events(self._spec, self._url) > before, "the posterior moves", interval=0.1)
+
+    def _kill(self, up: Program, service: str) -> None:
+        wait_for(lambda: bool(services(up.pid, service)), f"a {service} runs")
+        os.kill(self._random.choice(services(up.pid, service)), signal.SIGKILL)
+        self.killed[service] += 1
+
+
+def play(programs: Programs, url: str, case: Case, kills: int, seed: int) -> None:
+    """Kills while rows flow, lets the rest through, waits until everything is absorbed, and compares."""
+    spec = case.write_spec(programs.folder / "spec.yaml", "kills", minibatch=100, snapshot_ms=20)
+    data = case.write_csv(programs.folder / "data.csv")
+    watcher = Watcher(programs, spec, url)
+    feeder = Feeder(programs, spec, data, url, rows=250, nap=0.02)
+    killer = Killer(programs, spec, url, feeder, seed)
+    while min(killer.killed.values()) < kills:
+        killer.round()
+    assert feeder.program.alive, "all rows were on the bus before the last kill"
+    feeder.finish()
+    programs.run("up", spec, "--workers", 2, "--until-idle", "--bus", url)
+    found = document(spec, url)
+    case.check(found)
+    seen = watcher.check(found["version"])
+    assert len(seen) > kills, "the subscriber saw little of what happened"
+
+
+def test_killed_workers_and_masters_lose_nothing_and_repeat_nothing(programs: Programs, bus_url: str) -> None:
+    play(programs, bus_url, linear_regression(100_000), kills=20, seed=5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_survives_three_times_as_many(programs: Programs, bus_url: str, model: str) -> None:
+    play(programs, bus_url, MODELS[model](300_000), kills=60, seed=6)

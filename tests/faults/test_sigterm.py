@@ -1,0 +1,92 @@
+"""SIGTERM ends every process soon and cleanly; children do not outlive a supervisor that was killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.answers import Case, poisson
+from tests.faults.feeding import Feeder
+from tests.faults.programs import Program, Programs, children, document, is_running, n_events, wait_for
+from tests.faults.watching import Watcher
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+EVENTS = 4000
+
+
+@pytest.fixture
+def case() -> Case:
+    return poisson(EVENTS)
+
+
+@pytest.fixture
+def spec(case: Case, programs: Programs) -> Path:
+    return case.write_spec(programs.folder / "spec.yaml", "ending", minibatch=20, snapshot_ms=20)
+
+
+@pytest.fixture
+def feeder(case: Case, programs: Programs, spec: Path, bus_url: str) -> Feeder:
+    data = case.write_csv(programs.folder / "data.csv")
+    return Feeder(programs, spec, data, bus_url, rows=50, nap=0.05)
+
+
+def at_work(spec: Path, url: str, feeder: Feeder) -> None:
+    """Waits until rows are absorbed while more of them are coming."""
+    before = n_events(spec, url)
+    feeder.allow(before + 2000)
+    wait_for(lambda: n_events(spec, url) > before, "the posterior moves")
+
+
+def ends_well(program: Program) -> None:
+    asked_at = time.monotonic()
+    assert program.end(signal.SIGTERM) == 0, program.err
+    assert time.monotonic() - asked_at < 10
+    assert "Traceback" not in program.err
+
+
+def drain(programs: Programs, spec: Path, url: str, feeder: Feeder, case: Case) -> None:
+    """The rest of the rows, and the exact posterior of all."""
+    feeder.finish()
+    programs.run("up", spec, "--until-idle", "--bus", url)
+    case.check(document(spec, url))
+
+
+def test_sigterm_ends_worker_and_master(
+    programs: Programs, bus_url: str, spec: Path, feeder: Feeder, case: Case
+) -> None:
+    watcher = Watcher(programs, spec, bus_url)
+    running = [programs.start("run", name, spec, "--bus", bus_url) for name in ("svb-worker", "master")]
+    at_work(spec, bus_url, feeder)
+    for program in running:
+        ends_well(program)
+    drain(programs, spec, bus_url, feeder, case)
+    watcher.check(document(spec, bus_url)["version"])
+
+
+def test_sigterm_ends_up_and_all_its_children(
+    programs: Programs, bus_url: str, spec: Path, feeder: Feeder, case: Case
+) -> None:
+    up = programs.start("up", spec, "--workers", 2, "--bus", bus_url)
+    at_work(spec, bus_url, feeder)
+    started = children(up.pid)
+    assert len(started) == 3
+    ends_well(up)
+    assert not any(is_running(pid) for pid in started)
+    drain(programs, spec, bus_url, feeder, case)
+
+
+def test_children_end_by_themselves_when_up_is_killed(
+    programs: Programs, bus_url: str, spec: Path, feeder: Feeder, case: Case
+) -> None:
+    up = programs.start("up", spec, "--workers", 2, "--bus", bus_url)
+    at_work(spec, bus_url, feeder)
+    started = children(up.pid)
+    assert len(started) == 3
+    up.end(signal.SIGKILL)
+    wait_for(lambda: not any(is_running(pid) for pid in started), "the children end", timeout=8)
+    assert "Traceback" not in up.err
+    drain(programs, spec, bus_url, feeder, case)

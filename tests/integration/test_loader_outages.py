@@ -1,0 +1,46 @@
+"""Loading a file while the bus fails: whatever a commit that failed did, each row is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaminfer.bus.embedded import EmbeddedBus
+from streaminfer.bus.protocol import Output, Unavailable
+from streaminfer.bus.sqlite.writer import SqliteWriter
+from streaminfer.runtime import names
+from streaminfer.runtime.produce import Loader
+from streaminfer.spec.load import parse_spec
+from tests.contracts.bus_harness import read_all
+
+ROWS = 2500  # three batches and the commit of the end
+
+
+@pytest.mark.parametrize("took_effect", [True, False], ids=["done", "not done"])
+@pytest.mark.parametrize("failing", [0, 1, 2, 3])
+def test_each_row_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, took_effect: bool
+) -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
+    data = tmp_path / "data.ndjson"
+    data.write_text("".join(f'{{"k":{i}}}\n' for i in range(ROWS)))
+    real, calls = SqliteWriter.commit, []
+
+    def commit(self: SqliteWriter, outputs: Sequence[Output], *rest: Any) -> list[int]:
+        calls.append(len(outputs))
+        if len(calls) - 1 != failing:
+            return real(self, outputs, *rest)
+        if took_effect:
+            real(self, outputs, *rest)
+        raise Unavailable("the broker is away")
+
+    monkeypatch.setattr(SqliteWriter, "commit", commit)
+    with EmbeddedBus(tmp_path / "bus") as bus:
+        names.create_topics(spec, bus)
+        *_, last = Loader(spec, bus, data).run()
+        found = sorted(int((record.value or b"")[5:-1]) for record in read_all(bus, names.topic(spec, "events")))
+    assert found == list(range(ROWS))
+    assert last.bytes_read == last.bytes_total or failing == 3

@@ -1,0 +1,81 @@
+"""Events: the fast way and the careful way agree, and what is refused says why."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaminfer.models.events import LARGEST, RULES, Field, Kind, check
+
+GOOD: dict[Kind, list[object]] = {
+    "number": [0, -1.5, 10**20, 1e100, -1e100, 5e-324],
+    "positive": [1e-300, 2, 1e100],
+    "count": [0, 3, 4.0, 2**53],
+    "binary": [0, 1, 1.0],
+    "category": ["a", "b"],
+}
+BAD: dict[Kind, list[object]] = {
+    "number": [True, "1", None, [1], {}, math.nan, math.inf, -math.inf, 1.1e100, 10**400],
+    "positive": [0, -1, -1e-300, math.nan, math.inf, False],
+    "count": [-1, 1.5, 2**53 + 2, math.nan, math.inf, True, "3"],
+    "binary": [2, -1, 0.5, True, False, "1", None],
+    "category": ["c", "", 1, None, ["a"], True],
+}
+
+
+def field_of(kind: Kind) -> Field:
+    return Field("x", kind, ("a", "b") if kind == "category" else ())
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_good_values_become_a_column(kind: Kind) -> None:
+    events, rejected = check([field_of(kind)], [{"x": value, "more": 1} for value in GOOD[kind]])
+    assert rejected == []
+    assert events.dtype == np.float64
+    exact = [0.0, 1.0] if kind == "category" else [float(value) for value in GOOD[kind]]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(events, np.array(exact)[:, None])
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_each_bad_value_is_refused_with_its_rule(kind: Kind) -> None:
+    for value in BAD[kind]:
+        events, rejected = check([field_of(kind)], [{"x": GOOD[kind][0]}, {"x": value}, {"x": GOOD[kind][1]}])
+        assert events.shape == (2, 1), value
+        assert [tuple(fault) for fault in rejected] == [(1, "x", RULES[kind])]
+        assert rejected[0].reason == f"x: {RULES[kind]}"
+
+
+@pytest.mark.parametrize("row", [[], "x", None, 3, [1.0]])
+def test_an_event_is_a_mapping(row: object) -> None:
+    events, rejected = check([field_of("number")], [row, {"x": 1.0}])
+    np.testing.assert_array_equal(events, [[1.0]])
+    assert rejected[0].reason == "an event must be an object with named fields"
+
+
+def test_a_missing_field_and_the_first_fault_of_a_row() -> None:
+    fields = [Field("a", "number"), Field("b", "count")]
+    events, rejected = check(fields, [{"a": 1}, {"b": 1}, {"a": "x", "b": -1}, {"a": 1, "b": 2}])
+    np.testing.assert_array_equal(events, [[1.0, 2.0]])
+    assert [fault.reason for fault in rejected] == ["b: is missing", "a: is missing", f"a: {RULES['number']}"]
+    assert [fault.row for fault in rejected] == [0, 1, 2]
+
+
+def test_no_rows() -> None:
+    events, rejected = check([Field("a", "number"), Field("b", "number")], [])
+    assert events.shape == (0, 2)
+    assert rejected == []
+
+
+@given(st.lists(st.one_of(st.floats(), st.integers(-(10**120), 10**120), st.booleans(), st.none()), max_size=8))
+def test_the_two_ways_agree(values: list[object]) -> None:
+    """A batch keeps exactly the rows that pass one by one."""
+    field = Field("x", "number")
+    alone = [check([field], [{"x": value}]) for value in values]
+    events, rejected = check([field], [{"x": value} for value in values])
+    np.testing.assert_array_equal(events[:, 0], [v for one in alone for v in one.events[:, 0]])
+    assert [fault.row for fault in rejected] == [i for i, one in enumerate(alone) if one.rejected]
+    assert (np.abs(events) <= LARGEST).all()

@@ -1,0 +1,74 @@
+"""fit: the posterior of rows at hand is the batch posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streaminfer import RowError, fit, parse_spec
+from tests.models.examples import EXAMPLES, Example, model_of
+
+ALL = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+
+
+def _spec(example: Example, minibatch: int = 7) -> Any:
+    model = {"kind": example.kind, **example.options}
+    return parse_spec({"name": "demo", "model": model, "inference": {"minibatch": minibatch}})
+
+
+def _rows(example: Example, events: np.ndarray) -> list[dict[str, Any]]:
+    fields = model_of(example).fields
+    return [
+        {f.name: f.categories[int(value)] if f.is_text else value for f, value in zip(fields, event, strict=True)}
+        for event in events.tolist()
+    ]
+
+
+@ALL
+def test_minibatches_give_the_batch_posterior(example: Example) -> None:
+    events = example.events(np.random.default_rng(5), 100)
+    spec = _spec(example)
+    found = fit(spec, iter(_rows(example, events)))
+    batch = spec.model.posterior(spec.model.statistics(events))
+    np.testing.assert_allclose(found.posterior.natural, batch.natural, rtol=1e-9)
+    for name, moments in batch.moments().items():
+        np.testing.assert_allclose(found.mean[name], moments.mean, rtol=1e-9)
+        np.testing.assert_allclose(found.sd[name], moments.sd, rtol=1e-9)
+    assert (found.n_events, found.version, found.frontier) == (100, 15, {})
+    assert found.log_evidence() == pytest.approx(batch.log_evidence(), rel=1e-9)
+
+
+@ALL
+def test_the_score_is_the_evidence_when_every_event_is_scored_before_the_next(example: Example) -> None:
+    """The product of one-step predictive densities is the marginal likelihood."""
+    events = example.events(np.random.default_rng(6), 12)
+    found = fit(_spec(example, minibatch=1), _rows(example, events))
+    assert found.snapshot.score == pytest.approx(found.log_evidence(), rel=1e-7)
+
+
+def test_no_rows_give_the_prior() -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "bernoulli", "field": "y", "prior": {"alpha": 3}}})
+    found = fit(spec, [])
+    assert found.posterior.natural.tolist() == [3.0, 1.0]
+    assert (found.n_events, found.version) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("at", "row", "text"),
+    [
+        (0, {"y": 2}, "row 0: y: must be 0 or 1 (got 2)"),
+        (3, {"y": True}, "row 3: y: must be 0 or 1 (got True)"),
+        (5, {"z": 1}, "row 5: y: is missing (got None)"),
+        (5, [1], "row 5: an event must be an object with named fields (got [1])"),
+        (19, {"y": "1"}, "row 19: y: must be 0 or 1 (got '1')"),
+    ],
+)
+def test_a_bad_row_is_told_by_its_place_among_all(at: int, row: Any, text: str) -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "bernoulli", "field": "y"}, "inference": {"minibatch": 4}})
+    rows: list[Any] = [{"y": 1}] * 20
+    rows[at] = row
+    with pytest.raises(RowError) as caught:
+        fit(spec, rows)
+    assert str(caught.value) == text

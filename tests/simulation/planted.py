@@ -1,0 +1,87 @@
+"""Bugs that the simulation must find: each is what a plausible implementation gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from streaminfer.bus.protocol import Member, Partition, Writer
+from streaminfer.runtime import names
+from streaminfer.runtime.master import Master
+from streaminfer.runtime.shard import Shard
+from streaminfer.runtime.tape import Tape
+from streaminfer.runtime.worker import Worker
+from streaminfer.variational.increment import Increment
+from streaminfer.variational.snapshot import Snapshot
+from tests.simulation.world import Services
+
+
+class _WithShard(Master):
+    """A master of shards of another class."""
+
+    shard: type[Shard]
+
+    def _open_shard(self, partition: Partition) -> Shard:
+        return self.shard(self._spec, self._bus, partition.index, self._metrics)
+
+
+class _NoFrontierShard(Shard):
+    def _fold(self, increment: Increment) -> None:
+        anywhere = self.snapshot.frontier.get(increment.partition, increment.begin)
+        super()._fold(replace(increment, begin=anywhere, end=max(anywhere, increment.end)))
+
+
+class NoFrontierCheck(_WithShard):
+    """Folds whatever comes."""
+
+    shard = _NoFrontierShard
+
+
+class _RestoreFirstShard(Shard):
+    def fence(self) -> Writer:
+        return None  # type: ignore[return-value]
+
+    def restore(self) -> Snapshot:
+        found = super().restore()
+        self._writer = super().fence()
+        return found
+
+
+class RestoreBeforeFencing(_WithShard):
+    """Reads the newest snapshot, then shuts out the predecessor, who may have written one in between."""
+
+    shard = _RestoreFirstShard
+
+
+class _NoFrontierInSnapshotShard(Shard):
+    def commit(self, member: Member, now_ms: int) -> None:
+        folded = self.snapshot
+        stale = {p: self.published.frontier.get(p, at) for p, at in folded.frontier.items()}
+        self.snapshot = replace(folded, frontier=stale)
+        super().commit(member, now_ms)
+        self.snapshot = replace(self.snapshot, frontier=folded.frontier)
+
+
+class SnapshotWithoutItsFrontier(_WithShard):
+    """Publishes statistics with the frontier of the snapshot before."""
+
+    shard = _NoFrontierInSnapshotShard
+
+
+class ResumesFromGroupOffsets(Worker):
+    """Starts where its group has committed and trusts it, as an ordinary consumer does."""
+
+    def _start(self, partition: Partition, position: int) -> None:
+        kept = self._bus.committed(names.worker_group(self._spec)).get(partition)
+        super()._start(partition, position if kept is None else kept.offset)
+
+    def _align(self, tape: Tape, snapshot: Snapshot) -> None:
+        tape.reached(snapshot.frontier[tape.partition.index])
+
+
+PLANTED: dict[str, Callable[[], Services]] = {
+    "no frontier check": lambda: Services(master=NoFrontierCheck),
+    "restore before fencing": lambda: Services(master=RestoreBeforeFencing),
+    "snapshot without its frontier": lambda: Services(master=SnapshotWithoutItsFrontier),
+    "worker resuming from group offsets": lambda: Services(worker=ResumesFromGroupOffsets),
+}

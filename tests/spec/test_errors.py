@@ -1,0 +1,209 @@
+"""Every error names the file, the field, the rule and the value, and the nearest right name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaminfer.spec import SpecError, load_spec, parse_spec
+from tests.spec.documents import document
+
+NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
+INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events"
+KINDS = "bernoulli, categorical, poisson, gaussian, linear_regression"
+LONG = "x" * 100
+
+
+def _poisson(**options: Any) -> dict[str, Any]:
+    return document(model={"kind": "poisson", "field": "k", **options})
+
+
+CASES: list[tuple[dict[str, Any], str]] = [
+    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference "
+     "(got {})"),
+    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference (got 1)"),
+    (document(name=None), "name: is required: the prefix of every topic (got None)"),
+    (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
+    (document(name="demo\n"), f"name: must be {NAMES} (got 'demo\\n')"),
+    (document(name="x" * 41), f"name: must be {NAMES} (got '{'x' * 41}')"),
+    (document(name=LONG), f"name: must be {NAMES} (got '{'x' * 76}...)"),
+    (document(name=7), "name: must be a string (quote it) (got 7)"),
+    (document(name=["demo"]), "name: must be a string (got ['demo'])"),
+    (document(data=[]), "data: must be a mapping of keys to values (got [])"),
+    (document(data="json"), "data: must be a mapping of keys to values (got 'json')"),
+    (document(data={"format": "jsn"}), "data.format: is not a known value; did you mean 'json'? known: json "
+     "(got 'jsn')"),
+    (document(data={"format": 1}), "data.format: is not a known value; known: json (got 1)"),
+    (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
+     "partitions (got 4)"),
+    (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
+    (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
+     "(got 1025)"),
+    (document(data={"partitions": 4.0}), "data.partitions: must be a whole number at least 1 and at most 1024 "
+     "(got 4.0)"),
+    (document(data={"partitions": True}), "data.partitions: must be a whole number at least 1 and at most 1024 "
+     "(got True)"),
+    (document(data={"partitions": "4"}), "data.partitions: must be a whole number at least 1 and at most 1024 "
+     "(got '4')"),
+    (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
+     f"known: {INFERENCE} (got 1)"),
+    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb (got 'SVB')"),
+    (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
+     "1000000 (got 1000001)"),
+    (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "
+     "3600000 (got -1)"),
+    (document(inference={"max_staleness": 10_001}), "inference.max_staleness: must be a whole number at least 0 and at "
+     "most 10000 (got 10001)"),
+    (document(inference={"snapshot_ms": 0}), "inference.snapshot_ms: must be a whole number at least 1 and at most "
+     "3600000 (got 0)"),
+    (document(inference={"snapshot_events": 0}), "inference.snapshot_events: must be a whole number at least 1 and at "
+     "most 1000000000000 (got 0)"),
+    (document(model=None), "model: is required: what is inferred (got None)"),
+    (document(model="poisson"), f"model: must be a mapping with kind, one of {KINDS} (got 'poisson')"),
+    (document(model={"field": "k"}), f"model.kind: is not a known model; known: {KINDS} (got None)"),
+    (document(model={"kind": "poison"}), f"model.kind: is not a known model; did you mean 'poisson'? known: {KINDS} "
+     "(got 'poison')"),
+    (document(model={"kind": ["poisson"]}), f"model.kind: is not a known model; did you mean 'poisson'? known: {KINDS} "
+     "(got ['poisson'])"),
+    (document(model={"kind": "poisson"}), "model.field: is required: the field that holds a count (got None)"),
+    (_poisson(field=3), "model.field: must be a string (quote it) (got 3)"),
+    (_poisson(field=""), "model.field: must be 1 to 200 characters (got '')"),
+    (_poisson(expsure="t"), "model.expsure: is not a known key; did you mean 'exposure'? known: field, exposure, prior "
+     "(got 't')"),
+    (_poisson(exposure="k"), "model.exposure: must be another field than the count (got 'k')"),
+    (_poisson(prior=3), "model.prior: must be a mapping of keys to values (got 3)"),
+    (_poisson(prior={"shpe": 3}), "model.prior.shpe: is not a known key; did you mean 'shape'? known: shape, rate "
+     "(got 3)"),
+    (_poisson(prior={"shape": 0}), "model.prior.shape: must be a number at least 1e-50 and at most 1e+50 (got 0)"),
+    (_poisson(prior={"shape": float("nan")}), "model.prior.shape: must be a number at least 1e-50 and at most 1e+50 "
+     "(got nan)"),
+    (_poisson(prior={"rate": True}), "model.prior.rate: must be a number at least 1e-50 and at most 1e+50 (got True)"),
+    (_poisson(prior={"rate": 10**400}), "model.prior.rate: must be a number at least 1e-50 and at most 1e+50 "
+     f"(got 1{'0' * 76}...)"),
+    (document(model={"kind": "categorical", "field": "c", "categories": ["a"]}),
+     "model.categories: must be a list of 2 to 1000 values (got ['a'])"),
+    (document(model={"kind": "categorical", "field": "c", "categories": ["a", "b", "a"]}),
+     "model.categories[2]: must not repeat an earlier value (got 'a')"),
+    (document(model={"kind": "categorical", "field": "c", "categories": ["a", False]}),
+     "model.categories[1]: must be a string (quote it) (got False)"),
+    (document(model={"kind": "categorical", "field": "c", "categories": ["a", "b"], "prior": {"concentration": [1]}}),
+     "model.prior.concentration: must be one number, or a list of 2: one for each category (got (1.0,))"),
+    (document(model={"kind": "linear_regression", "features": ["a"], "target": "y", "intercept": "yes"}),
+     "model.intercept: must be true or false (got 'yes')"),
+    (document(model={"kind": "linear_regression", "features": ["a"], "target": "a"}),
+     "model.target: must not be among the features (got 'a')"),
+    (document(model={"kind": "gaussian", "fields": []}),
+     "model.fields: must be a list of 1 to 1000 values (got [])"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "text"), CASES, ids=[text.partition(":")[0] + f"-{i}" for i, (_, text) in
+                                                       enumerate(CASES)])  # fmt: skip
+def test_one_problem_is_one_exact_line(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(given, "prices.yaml")
+    assert str(caught.value) == f"prices.yaml: {text}"
+    assert [problem.field for problem in caught.value.problems] == [text.partition(":")[0]]
+    assert caught.value.file == "prices.yaml"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(
+            {
+                "name": "A",
+                "extra": 1,
+                "data": {"partitions": 0, "fmt": 1},
+                "model": {"kind": "bernoulli", "prior": {"alpha": -1}},
+                "inference": {"minibatch": 0},
+            },
+            "f",
+        )
+    fields = [problem.field for problem in caught.value.problems]
+    assert fields == [
+        "extra", "name", "data.fmt", "data.partitions", "inference.minibatch", "model.field", "model.prior.alpha",
+    ]  # fmt: skip
+    assert str(caught.value).count("\n") == 6
+    assert all(line.startswith("f: ") for line in str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize("given", [None, [], "text", 3, True])
+def test_not_a_mapping(given: object) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(given, "f")
+    assert str(caught.value) == f"f: (file): must be a mapping with name, data, model, inference (got {given!r})"
+
+
+def test_what_cannot_even_be_printed_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for given in ({"name": deep}, deep, {"data": {"format": deep}}):
+        with pytest.raises(SpecError, match=r"\(file\): must be nested at most 32 levels deep"):
+            parse_spec(given)
+    huge = 10**5000
+    for given in ({"name": huge}, {huge: 1}, {"model": {"kind": huge}}):
+        with pytest.raises(SpecError, match=r"no whole number of more than 4096 bits \(got '16610 bits'\)"):
+            parse_spec(given)
+
+
+GOOD = "name: demo\nmodel: {kind: poisson, field: k}\n"
+FILES: dict[str, tuple[bytes, str]] = {
+    "twice": (b"name: demo\nname: other\n", "must be one YAML document: key 'name' stands twice in "),
+    "twice quoted": (b'{"name": "demo", name: other}', "must be one YAML document: key 'name' stands twice in "),
+    "twice inside": (b"model: {kind: poisson, kind: gaussian}", "must be one YAML document: key 'kind' stands twice"),
+    "alias": (b"name: &n demo\nmodel: *n\n", "must be one YAML document: aliases are not allowed in "),
+    "garbage": (bytes(range(256)), "must be one YAML document: "),
+    "nul": (b"name: \x00", "must be one YAML document: "),
+    "not utf-8": (b"name: \xff\xff", "must be one YAML document: "),
+    "two documents": (b"--- {}\n--- {}\n", "must be one YAML document: expected a single document"),
+    "object": (b"!!python/object/apply:os.getcwd []", "must be one YAML document: could not determine a constructor"),
+    "unclosed": (b"{name: demo", "must be one YAML document: "),
+    "deep": (b"[" * 5000, "must be one YAML document: maximum recursion depth exceeded"),
+    "empty int": (b"name: !!int ''", "must be one YAML document: "),
+    "empty float": (b"name: !!float ''", "must be one YAML document: "),
+    "odd bool": (b"name: !!bool perhaps", "must be one YAML document: "),
+    "odd time": (b"name: !!timestamp soon", "must be one YAML document: "),
+    "no character": (b'name: "\\UFFFFFFFF"', "must be one YAML document: "),
+    "sexagesimal": (b"name: 1" + b":0" * 300 + b".5", "must be one YAML document: "),
+    "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must hold no whole number of more than 4096 bits"),
+    "empty": (b"", "must be a mapping with name, data, model, inference (got None)"),
+    "a list": (b"- name", "must be a mapping with name, data, model, inference (got ['name'])"),
+    "too large": (GOOD.encode() + b"#" * (1 << 20), "must be at most 1048576 bytes (got '1048577 bytes or more')"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_files_that_hold_no_spec(case: str, tmp_path: Path) -> None:
+    content, rule = FILES[case]
+    path = tmp_path / "spec.yaml"
+    path.write_bytes(content)
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert str(caught.value).startswith(f"{path}: (file): {rule}")
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(GOOD + "#" * ((1 << 20) - len(GOOD)))
+    assert load_spec(path).name == "demo"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        load_spec("none.yaml")
+    assert str(caught.value) == "none.yaml: (file): cannot be read: No such file or directory (got 'none.yaml')"
+    with pytest.raises(SpecError, match="cannot be read: Is a directory"):
+        load_spec(tmp_path)
+
+
+def test_the_file_of_an_error_inside_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("name: demo\nmodel: {kind: poisson, field: k, exposure: k}\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert str(caught.value) == f"{path}: model.exposure: must be another field than the count (got 'k')"

@@ -1,0 +1,91 @@
+"""The fingerprint: changes with what an increment means, and with nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from streaminfer.models.bernoulli import Bernoulli
+from streaminfer.spec import Data, Inference, Spec, parse_spec
+from tests.spec.documents import FULL, SMALLEST, document
+
+SAME = [
+    {"name": "other"},
+    {"data": {"partitions": 9}},
+    {"inference": {"minibatch": 1}},
+    {"inference": {"linger_ms": 0}},
+    {"inference": {"max_staleness": 0}},
+    {"inference": {"snapshot_ms": 1}},
+    {"inference": {"snapshot_events": 1}},
+]
+
+
+CHANGES: dict[str, list[dict[str, Any]]] = {
+    "bernoulli": [{"field": "z"}, {"prior": {"alpha": 2}}, {"prior": {"beta": 2}}],
+    "categorical": [{"field": "z"}, {"categories": ["a", "c", "b"]}, {"prior": {"concentration": 2}}],
+    "poisson": [{"field": "z"}, {"exposure": "t"}, {"prior": {"shape": 2}}, {"prior": {"rate": 2}}],
+    "gaussian": [
+        {"fields": ["v", "u"]},
+        *({"prior": {key: value}} for key, value in {"mean": 1, "kappa": 1, "dof": 9, "scale": 2}.items()),
+    ],
+    "linear_regression": [
+        {"features": ["b", "a"]},
+        {"target": "z"},
+        {"intercept": False},
+        *({"prior": {key: 2}} for key in ("mean", "precision", "intercept_precision", "shape", "rate")),
+    ],
+}
+
+
+def _fingerprint(**sections: Any) -> str:
+    return parse_spec(document(**sections)).fingerprint
+
+
+def test_it_is_the_start_of_a_digest_over_all_that_is_meant() -> None:
+    """Written out, because another value would orphan every posterior that exists."""
+    meant = (
+        '{"format":"json","method":"svb",'
+        '"model":{"exposure":null,"field":"k","kind":"poisson","prior":{"rate":1.0,"shape":1.0}}}'
+    )
+    assert _fingerprint() == hashlib.sha256(meant.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("sections", SAME, ids=str)
+def test_what_does_not_change_it(sections: dict[str, Any]) -> None:
+    assert _fingerprint(**sections) == _fingerprint()
+
+
+def test_every_option_of_every_model_changes_it() -> None:
+    models = [*SMALLEST.values(), *FULL.values()]
+    for kind, smallest in SMALLEST.items():
+        models += [{**smallest, **change} for change in CHANGES[kind]]
+    found = [_fingerprint(model=model) for model in models]
+    assert len(set(found)) == len(models)
+
+
+def test_format_and_method_change_it() -> None:
+    """There is one of each so far, so the Spec is made by hand."""
+    spec = parse_spec(document("bernoulli"))
+    model = Bernoulli("y")
+
+    def made(data_format: str, method: str) -> str:
+        inference = Inference(method, 256, 100, 8, 100, 100_000)
+        return Spec("demo", Data(data_format, 4), model, inference, spec.document).fingerprint
+
+    assert made("json", "svb") == spec.fingerprint
+    assert len({spec.fingerprint, made("avro", "svb"), made("json", "svi")}) == 3
+
+
+@pytest.mark.parametrize("kind", SMALLEST)
+def test_defaults_written_out_change_nothing(kind: str) -> None:
+    spec = parse_spec(document(kind))
+    assert parse_spec(spec.document).fingerprint == spec.fingerprint
+
+
+def test_the_way_a_number_is_written_changes_nothing() -> None:
+    priors = [{"shape": 2, "rate": 1}, {"shape": 2.0}, {"rate": 1.0, "shape": 2}]
+    found = [_fingerprint(model={"kind": "poisson", "field": "k", "prior": prior}) for prior in priors]
+    assert all(a == b for a, b in pairwise(found))

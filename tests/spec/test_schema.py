@@ -1,0 +1,97 @@
+"""The JSON Schema: valid by itself, and of one mind with parse_spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from streaminfer.models.options import OptionsError
+from streaminfer.spec import SpecError, json_schema, parse_spec
+from tests.spec.documents import FULL, SMALLEST, document
+
+VALIDATOR = Draft202012Validator(json_schema())
+
+WRONG: list[Any] = [0, -1, 1e60, "x", "", True, [], [0], {}, ["a", "a"]]
+"""Values that are wrong for most options and right for some: both sides must say the same of each."""
+
+
+def _options(kind: str) -> list[dict[str, Any]]:
+    """Documents in which one option at a time is another value, or missing, or misspelt."""
+    full = FULL[kind]
+    found = [SMALLEST[kind], full, {**SMALLEST[kind], "prior": {}}, {**SMALLEST[kind], "prior": None}]
+    for key in full:
+        found += [{**full, key: value} for value in [*WRONG, None]]
+        found += [{k: v for k, v in full.items() if k != key}, {**full, key + "s": 1}]
+    for key in full["prior"]:
+        found += [{**full, "prior": {**full["prior"], key: value}} for value in [*WRONG, None]]
+        found.append({**full, "prior": {**full["prior"], key + "_": 1}})
+    return found
+
+
+SECTIONS: list[dict[str, Any]] = [
+    *({"data": value} for value in [None, {}, *WRONG]),
+    *({"data": {"format": value}} for value in [None, "json", "jsn", *WRONG]),
+    *({"data": {"partitions": value}} for value in [None, 1, 1024, 1025, 1.5, *WRONG]),
+    *({"data": {"topic": 1}} for _ in [0]),
+    *({"inference": value} for value in [None, {}, *WRONG]),
+    *({"inference": {"method": value}} for value in [None, "svb", *WRONG]),
+    *({"inference": {key: value}}
+      for key in ("minibatch", "linger_ms", "max_staleness", "snapshot_ms", "snapshot_events", "linger")
+      for value in [None, 0, 1, 10**13, *WRONG]),
+    *({"name": value} for value in [None, "a", "a-b-9", "A", "9a", "a_b", "x" * 40, "x" * 41, *WRONG]),
+    *({"model": value} for value in [None, {"kind": "lda"}, {"kind": None}, {"kind": ["poisson"]}, *WRONG]),
+    {"extra": 1},
+]  # fmt: skip
+
+
+def _parses(given: Any) -> bool:
+    try:
+        parse_spec(given)
+    except SpecError as error:
+        # How options fit together (the length of a list, a field named twice) is beyond a schema.
+        return isinstance(error.__cause__, OptionsError)
+    return True
+
+
+def _disagreements(documents: list[Any]) -> list[Any]:
+    return [given for given in documents if VALIDATOR.is_valid(given) != _parses(given)]
+
+
+def test_the_schema_is_a_valid_one() -> None:
+    Draft202012Validator.check_schema(json_schema())
+    assert json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("kind", SMALLEST)
+def test_schema_and_parser_agree_on_models(kind: str) -> None:
+    documents = [document(model=model) for model in _options(kind)]
+    accepted = sum(map(_parses, documents))
+    assert 4 <= accepted < len(documents) - 10
+    assert _disagreements(documents) == []
+
+
+def test_schema_and_parser_agree_on_sections() -> None:
+    documents = [document(**sections) for sections in SECTIONS]
+    assert 20 <= sum(map(_parses, documents)) < len(documents) - 20
+    assert _disagreements(documents) == []
+
+
+@pytest.mark.parametrize("given", [None, [], "x", 3, {}, {"name": "a"}, {"model": SMALLEST["poisson"]}])
+def test_schema_and_parser_refuse_what_is_no_spec(given: Any) -> None:
+    assert not VALIDATOR.is_valid(given)
+    assert not _parses(given)
+
+
+@pytest.mark.parametrize("kind", SMALLEST)
+def test_the_filled_document_follows_the_schema(kind: str) -> None:
+    VALIDATOR.validate(parse_spec(document(kind)).document)
+
+
+def test_every_key_has_a_description_and_every_default_is_there() -> None:
+    schema = json_schema()
+    assert schema["properties"]["inference"]["anyOf"][0]["properties"]["minibatch"]["default"] == 256
+    for model in schema["properties"]["model"]["oneOf"]:
+        for entry in model["properties"].values():
+            assert entry["description"]

@@ -1,0 +1,133 @@
+"""topics.yaml, the schemas beside it and the code say the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+import yaml
+
+from streaminfer.bus.protocol import Topic
+from streaminfer.cli import COMMANDS
+from streaminfer.runtime import names
+from streaminfer.services import SERVICES
+from streaminfer.spec import parse_spec
+from streaminfer.topics import declarations, read
+from streaminfer.wire import increments, snapshots
+
+FOLDER = Path(__file__).parents[2] / "topics"
+ROWS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "topics.yaml").read_text())["topics"]
+REQUIRED = {"name", "about", "schema", "key", "partitions", "cleanup", "max_bytes", "writers", "readers"}
+FILES = sorted(path.name for path in FOLDER.glob("*.avsc"))
+BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+
+
+@BY_NAME
+def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
+    expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
+    expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
+    assert set(row) == expected
+    assert row["partitions"] in {"data", "shard"}
+    assert row["cleanup"] in {"delete", "compact"}
+    assert row["about"]
+    assert row["key"]
+
+
+@BY_NAME
+def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
+    known = set(SERVICES) | set(COMMANDS)
+    assert row["writers"]
+    assert row["readers"]
+    assert set(row["writers"]) | set(row["readers"]) <= known
+
+
+def test_names_and_schema_ids_are_unique() -> None:
+    ids = [row["schema_id"] for row in ROWS if row["schema"] != "none"]
+    assert len(set(ids)) == len(ids)
+    assert len({row["name"] for row in ROWS}) == len(ROWS)
+
+
+def test_every_schema_file_belongs_to_a_topic() -> None:
+    assert sorted(row["schema"] for row in ROWS if row["schema"] != "none") == FILES
+
+
+def _types(schema: Any) -> Iterator[Any]:
+    """Every type inside a parsed schema, itself included."""
+    yield schema
+    inner: list[Any] = []
+    if isinstance(schema, list):
+        inner = schema
+    elif isinstance(schema, dict):
+        inner = [field["type"] for field in schema.get("fields", [])]
+        inner += [schema[key] for key in ("items", "values") if key in schema]
+        inner += [schema["type"]] if isinstance(schema.get("type"), dict | list) else []
+    for each in inner:
+        yield from _types(each)
+
+
+def _smallest(schema: Any) -> int:
+    """The fewest bytes a value of a type can have."""
+    if isinstance(schema, list):
+        return 1 + min(map(_smallest, schema))
+    if isinstance(schema, dict) and schema["type"] == "record":
+        return sum(_smallest(field["type"]) for field in schema["fields"])
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    return {"null": 0, "double": 8}.get(kind, 1)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_schemas_parse_and_bound_their_values_by_their_bytes(file: str) -> None:
+    """No type refers to one by name (so none is recursive) and no element of an array is without bytes."""
+    schema = json.loads((FOLDER / file).read_text())
+    fastavro.parse_schema(schema)
+    primitive = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+    complex_types = {"record", "array", "enum", "map", "fixed"}
+    for each in _types(schema):
+        if isinstance(each, str):
+            assert each in primitive
+        elif isinstance(each, dict):
+            assert each["type"] in primitive | complex_types
+            if each["type"] in {"array", "map"}:
+                assert _smallest(each.get("items", each.get("values"))) > 0
+
+
+def test_the_declaration_is_what_the_file_says() -> None:
+    assert list(declarations()) == [row["name"] for row in ROWS]
+    for row, found in zip(ROWS, declarations().values(), strict=True):
+        days = row.get("retention_days")
+        assert found.retention_ms == (None if days is None else days * 86_400_000)
+        assert found.schema == (None if row["schema"] == "none" else row["schema"])
+        assert (found.schema_id, found.key, found.cleanup) == (row.get("schema_id"), row["key"], row["cleanup"])
+        assert (list(found.writers), list(found.readers)) == (row["writers"], row["readers"])
+
+
+def test_topics_of_a_spec_are_those_declared() -> None:
+    spec = parse_spec({"name": "demo", "data": {"partitions": 7}, "model": {"kind": "bernoulli", "field": "y"}})
+    expected = [
+        Topic(
+            f"demo.{row['name']}",
+            {"data": 7, "shard": 1}[row["partitions"]],
+            row["cleanup"],
+            None if row["cleanup"] == "compact" else row["retention_days"] * 86_400_000,
+            row["max_bytes"],
+        )
+        for row in ROWS
+    ]
+    assert names.topics_of(spec) == expected
+    assert names.topic(spec, "dead-letters") == "demo.dead-letters"
+
+
+def test_a_dead_letter_has_room_for_the_largest_event_and_its_headers() -> None:
+    sizes = {row["name"]: row["max_bytes"] for row in ROWS}
+    assert sizes["dead-letters"] >= sizes["events"] + 8192
+    assert sizes["dead-letters"] >= sizes["increments"] + 8192
+
+
+def test_the_code_writes_topics_that_are_declared() -> None:
+    assert declarations()[increments.TOPIC].schema == "increment.avsc"
+    assert declarations()[snapshots.TOPIC].schema == "snapshot.avsc"
+    assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

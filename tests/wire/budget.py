@@ -1,0 +1,41 @@
+"""How many random inputs every decoder gets in a default run; the sum is promised and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+BATCH = 4
+"""Messages in one draw of a mutating strategy: drawing costs more than decoding."""
+
+INPUTS = {
+    "increments.decode, arbitrary bytes": 10_000,
+    "increments.decode, mutated": 28_000,
+    "increments.assemble, any parts": 4_000,
+    "snapshots.add, arbitrary bytes": 10_000,
+    "snapshots.add, mutated": 28_000,
+    "events.decode_json, arbitrary bytes": 8_000,
+    "events.decode_json, mutated": 8_000,
+    "dead_letters.decode": 3_000,
+    "load_spec, arbitrary bytes": 800,
+    "load_spec, mutated": 600,
+    "parse_spec, nested values": 400,
+    "read_csv, arbitrary bytes": 1_000,
+    "read_csv, mutated": 2_000,
+    "read_ndjson, arbitrary bytes": 1_000,
+    "read_ndjson, mutated": 2_000,
+}
+PROMISED = 100_000
+
+
+def examples(decoder: str) -> Callable[[Any], Any]:
+    """Settings for the inputs of one decoder; every run draws new ones."""
+    return settings(
+        max_examples=INPUTS[decoder] // (BATCH if decoder.endswith(", mutated") else 1),
+        deadline=None,
+        derandomize=False,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )

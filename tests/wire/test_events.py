@@ -1,0 +1,74 @@
+"""JSON records to events: the good ones as a matrix, each bad one with its place and reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streaminfer.models.events import Field
+from streaminfer.wire.events import FORMATS, MAX_BYTES, Bad, decode_json
+
+COUNT = (Field("k", "count"),)
+PAIR = (Field("x", "number"), Field("c", "category", ("a", "b")))
+
+
+def test_good_events_are_rows_in_their_order() -> None:
+    decoded = decode_json(PAIR, [b'{"x": 1.5, "c": "b"}', b' {"c":"a","x":-2,"more":[1]} \n'])
+    assert decoded.events.tolist() == [[1.5, 1.0], [-2.0, 0.0]]
+    assert decoded.bad == []
+
+
+def test_bad_ones_are_told_apart_and_the_good_ones_kept() -> None:
+    decoded = decode_json(COUNT, [b'{"k":1}', None, b"{", b'{"k":-1}', b'{"k":2}', b'{"z":1}', b"[]", b"\xff"])
+    assert decoded.events.tolist() == [[1.0], [2.0]]
+    assert decoded.bad == [
+        Bad(1, "not JSON: a tombstone holds no event"),
+        Bad(2, "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        Bad(3, "k: must be a whole number from 0 to 2^53"),
+        Bad(5, "k: is missing"),
+        Bad(6, "an event must be an object with named fields"),
+        Bad(7, "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ]
+
+
+def test_no_record_and_only_bad_records_give_an_empty_matrix() -> None:
+    assert decode_json(PAIR, []).events.shape == (0, 2)
+    assert decode_json(PAIR, [b"x"]).events.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b"NaN", "not JSON: NaN is no JSON number"),
+        (b'{"k":-Infinity}', "not JSON: -Infinity is no JSON number"),
+        (b'{"k":1}{"k":2}', "not JSON: Extra data: line 1 column 8 (char 7)"),
+        (b'\xef\xbb\xbf{"k":1}', "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b'{"k":true}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":"1"}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":null}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":1.5}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":1e999}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":9007199254740994}', "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":1' + b"0" * 400 + b"}", "k: must be a whole number from 0 to 2^53"),
+        (b'"' + b"x" * MAX_BYTES + b'"', "not JSON: 1048578 bytes are more than the 1048576 an event may have"),
+    ],
+)
+def test_reasons(record: bytes, reason: str) -> None:
+    decoded = decode_json(COUNT, [record])
+    assert decoded.bad == [Bad(0, reason)]
+    assert decoded.events.shape == (0, 1)
+
+
+def test_a_repeated_name_counts_with_its_last_value() -> None:
+    assert decode_json(COUNT, [b'{"k":1,"k":2}']).events.tolist() == [[2.0]]
+
+
+def test_an_event_of_exactly_the_limit_is_read() -> None:
+    record = b'{"k":3}' + b" " * (MAX_BYTES - 7)
+    assert decode_json(COUNT, [record]).events.tolist() == [[3.0]]
+
+
+def test_the_events_are_float64_and_formats_are_the_specs() -> None:
+    assert decode_json(COUNT, [b'{"k":3}']).events.dtype == np.float64
+    assert list(FORMATS.items()) == [("json", decode_json)]

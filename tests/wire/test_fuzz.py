@@ -1,0 +1,199 @@
+"""Whatever bytes come, a decoder answers with a value or with its own error, never with another."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaminfer.models.events import Field
+from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
+from streaminfer.runtime.parts import Parts
+from streaminfer.spec import parse_spec
+from streaminfer.wire import dead_letters, increments, snapshots
+from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.events import decode_json
+from streaminfer.wire.snapshots import Assembler, OtherSpec
+from tests.wire.budget import INPUTS, PROMISED, examples
+from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
+from tests.wire.mutation import mutated
+
+LONGS = [b"\x00", b"\x01", b"\x02", b"\x7f", b"\xff" * 9 + b"\x01", b"\x80" * 20, b"\xfe\xff\xff\xff\x0f"]
+"""Encoded integers at the edges: 0, -1, 1, -2^63, an endless one, 2^31 - 1."""
+INCREMENTS = [
+    increment_record(),
+    *increments.encode(increment(statistics=np.arange(4.0)), increments.ENVELOPE + 16),
+    increments.encode(increment(n_events=0, n_lost=5, n_dead_lettered=0), 1 << 20)[0],
+]
+SNAPSHOTS = [
+    snapshot_record(),
+    snapshot_record({"frontier": []}),
+    *(data for _, data in snapshots.encode(snapshot(), NATURAL, ABOUT, snapshots.ENVELOPE + 16)),
+]
+FIELDS = (Field("k", "count"), Field("x", "number"), Field("c", "category", ("a", "b")))
+EVENTS = [
+    b'{"k":1,"x":-2.5e3,"c":"a"}',
+    b'{"k":0,"x":0,"c":"b","more":[{"deep":null},true,"\\ud800"]}',
+    b"[1,2]",
+    b"null",
+]
+JSON = [b"[", b"{", b'"', b"NaN", b"1e999", b"-", b"\\u0000", b"9" * 30, b'"k":', b"\xf0\x9f\x98\x80", b"true", b"\x00"]
+SPEC = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k", "exposure": "t"}})
+CSV = [b'k,t,note\r\n1,0.5,a\r\n2,1,"b\nc"\r\n', b"\xef\xbb\xbfk,t\n1,2\n", b'"t","k"\n"1","2"\n\n3,4,5\n']
+NDJSON = [b'{"k":1,"t":2}\n\n{"k":3,"t":1}\r\n', b"\n \n[]\n"]
+BYTES = st.binary(max_size=200)
+
+
+def _decode_increment(data: bytes) -> increments.Part | None:
+    with suppress(WireError):
+        return increments.decode(data)
+    return None
+
+
+def _add_snapshot(assembler: Assembler, data: bytes) -> None:
+    with suppress(WireError, OtherSpec):
+        found = assembler.add(data)
+        if found is not None:
+            assert np.isfinite(found.statistics).all()
+            assert found.statistics.shape == (3,)
+            assert min(found.n_events, found.read_to, found.staleness, *found.frontier.values(), 0) == 0
+
+
+def test_at_least_as_many_inputs_as_promised() -> None:
+    assert sum(INPUTS.values()) >= PROMISED
+
+
+@examples("increments.decode, arbitrary bytes")
+@given(BYTES)
+def test_increments_from_arbitrary_bytes(data: bytes) -> None:
+    _decode_increment(data)
+    _decode_increment(b"\x00\x00\x00\x00\x01" + data)
+
+
+@examples("increments.decode, mutated")
+@given(mutated(INCREMENTS, LONGS))
+def test_increments_mutated(messages: list[bytes]) -> None:
+    for part in map(_decode_increment, messages):
+        if part is not None:
+            assert 0 <= part.value["begin"] < part.value["end"]
+            with suppress(BadValue):
+                made = increments.assemble([part], 3)
+                assert np.isfinite(made.statistics).all()
+
+
+@examples("increments.assemble, any parts")
+@given(st.binary(max_size=40))
+def test_parts_in_any_order(draw: bytes) -> None:
+    size = len(draw) % 5
+    parts = Parts(size)
+    for number, of, length, writer in zip(draw[::4], draw[1::4], draw[2::4], draw[3::4], strict=False):
+        value = {**PART.value, "part": number % 4, "parts": 1 + of % 4, "writer": "ab"[writer % 2]}
+        part = increments.Part({**value, "end": 12 + writer % 3, "statistics": bytes(length % 40)})
+        with suppress(BadValue):
+            made = parts.add(part)
+            assert made is None or made.statistics.shape == (size,)
+        with suppress(BadValue):
+            increments.assemble([part] * value["parts"], size)
+
+
+PART = increments.decode(INCREMENTS[0])
+
+
+@examples("snapshots.add, arbitrary bytes")
+@given(BYTES)
+def test_snapshots_from_arbitrary_bytes(data: bytes) -> None:
+    assembler = Assembler(FINGERPRINT, 3)
+    _add_snapshot(assembler, data)
+    _add_snapshot(assembler, b"\x00\x00\x00\x00\x02" + data)
+
+
+@examples("snapshots.add, mutated")
+@given(mutated(SNAPSHOTS, LONGS))
+def test_snapshots_mutated(messages: list[bytes]) -> None:
+    assembler = Assembler(FINGERPRINT, 3)
+    for record in (*SNAPSHOTS[2:-1], *messages, SNAPSHOTS[-1]):
+        _add_snapshot(assembler, record)
+
+
+def _decode_events(data: bytes) -> None:
+    decoded = decode_json(FIELDS, [data, EVENTS[0]])
+    assert len(decoded.events) + len(decoded.bad) == 2
+    assert decoded.events[-1].tolist() == [1.0, -2500.0, 0.0]
+    assert np.isfinite(decoded.events).all()
+
+
+@examples("events.decode_json, arbitrary bytes")
+@given(BYTES)
+def test_events_from_arbitrary_bytes(data: bytes) -> None:
+    _decode_events(data)
+
+
+@examples("events.decode_json, mutated")
+@given(mutated(EVENTS, JSON))
+def test_events_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        _decode_events(data)
+
+
+NAMES = [f"streaminfer-{name}" for name in ("topic", "partition", "offset", "reason", "key", "tombstone", "")]
+NAMES += ["", "h", "\udcff"]
+VALUES = [b"0", b"1", b"-1", b"99999999999999999999", b"9" * 5000, b"", b"\xff", b" 7 ", b"1_0", b"x", b"\xd9\xa3"]
+
+
+@examples("dead_letters.decode")
+@given(st.binary(max_size=20))
+def test_dead_letters_from_any_headers(draw: bytes) -> None:
+    pairs = zip(draw[::2], draw[1::2], strict=False)
+    headers = tuple((NAMES[name % len(NAMES)], VALUES[value % len(VALUES)]) for name, value in pairs)
+    value = draw if len(draw) % 2 else None
+    ours = dead_letters.DeadLetter("t", 1, 2, "r", value).to_headers()
+    for known in (0, len(draw) % len(ours), len(ours) - 1):
+        with suppress(BadValue):
+            letter = dead_letters.decode(value, (*ours[:known], *headers))
+            assert letter.partition >= 0
+            assert letter.offset >= 0
+            cut = replace(letter, reason=letter.reason[: dead_letters.MAX_REASON])
+            assert dead_letters.decode(value, letter.to_headers()) == cut
+
+
+def _read_csv(data: bytes) -> None:
+    with suppress(FileError):
+        for row in read_csv(SPEC, Counted(io.BytesIO(data), "f"), "f"):
+            decode_json(SPEC.model.fields, [row])
+
+
+@examples("read_csv, arbitrary bytes")
+@given(BYTES)
+def test_csv_from_arbitrary_bytes(data: bytes) -> None:
+    _read_csv(data)
+    _read_csv(b"k,t\n" + data)
+
+
+@examples("read_csv, mutated")
+@given(mutated(CSV, [b'"', b"\r", b"\n", b",", b"\x00", b"\xff", b"1_0", b"\xd9\xa3", b"1e999", b"9" * 25]))
+def test_csv_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        _read_csv(data)
+
+
+def _read_ndjson(data: bytes) -> None:
+    rows = list(read_ndjson(SPEC, Counted(io.BytesIO(data), "f"), "f"))
+    assert all(row.strip() for row in rows)
+    decode_json(SPEC.model.fields, rows)
+
+
+@examples("read_ndjson, arbitrary bytes")
+@given(BYTES)
+def test_ndjson_from_arbitrary_bytes(data: bytes) -> None:
+    _read_ndjson(data)
+
+
+@examples("read_ndjson, mutated")
+@given(mutated(NDJSON, JSON))
+def test_ndjson_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        _read_ndjson(data)
