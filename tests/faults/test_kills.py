@@ -36,12 +36,7 @@ class Killer:
         """One life of `up`: a worker and the master are killed several times, then `up`."""
         up = self._programs.start("up", self._spec, "--workers", 3, "--bus", self._url)
         for _ in range(KILLS_OF_ONE_UP):
-            before = n_events(self._spec, self._url)
-            self._allowed += ROWS_OF_A_KILL
-            self._feeder.allow(self._allowed)
-            wait_for(
-                lambda before=before: n_events(self._spec, self._url) > before, "the posterior moves", interval=0.1
-            )
+            self._let_rows_through()
             for service in self._random.sample(SERVICES, 2):
                 time.sleep(self._random.uniform(0.0, 0.4))
                 self._kill(up, service)
@@ -56,7 +51,11 @@ class Killer:
         wait_for(lambda: n_events(self._spec, self._url) > before, "the posterior moves", interval=0.1)
 
     def _kill(self, up: Program, service: str) -> None:
-        wait_for(lambda: bool(services(up.pid, service)), f"a {service} runs")
+        def runs() -> bool:
+            assert up.alive, up.err
+            return bool(services(up.pid, service))
+
+        wait_for(runs, f"a {service} runs")
         os.kill(self._random.choice(services(up.pid, service)), signal.SIGKILL)
         self.killed[service] += 1
 
