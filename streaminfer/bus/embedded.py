@@ -37,12 +37,15 @@ class EmbeddedBus:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._session_s = session_s
+        self._session_s, self._directory = session_s, directory
         self._store = Store(Path(directory), busy_s, clock, monotonic, sleep)
         self._catalog = Catalog(self._store)
         self._cleanup = cleanup.Cleanup(self._store, self._catalog)
         self._appender = Appender(self._store, self._catalog, self._cleanup)
         self._members: list[SqliteMember] = []
+
+    def __str__(self) -> str:
+        return f"embedded:{self._directory}"
 
     def create(self, topics: Sequence[Topic]) -> None:
         self._catalog.create(topics)

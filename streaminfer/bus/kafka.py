@@ -38,6 +38,9 @@ class KafkaBus:
         self._producer: Producer | None = None
         self._opened: list[KafkaReader | KafkaWriter] = []
 
+    def __str__(self) -> str:
+        return f"kafka:{self._connection.address}"
+
     def create(self, topics: Sequence[Topic]) -> None:
         self._catalog.create(topics)
 

@@ -14,6 +14,7 @@ from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, produce, run, snapshot, topics, up, validate
 from streaminfer.runtime.files import FileError
 from streaminfer.runtime.health import AddressError
+from streaminfer.runtime.names import NotOurs
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervisor import GaveUp
 from streaminfer.spec import SpecError
@@ -29,7 +30,7 @@ COMMANDS = {
     "dead-letters": dead_letters,
     "demo": demo,
 }
-BAD_USAGE = (SpecError, BusUrlError, AddressError)
+BAD_USAGE = (SpecError, BusUrlError, AddressError, NotOurs)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 

@@ -26,6 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
+    names.own_data_topic(spec)
     line = StatusLine()
     started = time.monotonic()
     with open_bus(options.bus) as bus:

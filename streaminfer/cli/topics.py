@@ -26,13 +26,23 @@ def command(options: argparse.Namespace) -> int:
             names.create_topics(spec, bus)
         there = bus.topics()
         rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_of(spec)]
+        if spec.data.topic is not None:
+            rows.insert(0, _foreign_row(bus, spec.data.topic, there.get(spec.data.topic)))
     if options.json:
         for row in rows:
             print_json(row)
     else:
         header = ["topic", "partitions", "cleanup", "retention", "records", "status"]
         print_table(header, [[_text(row[name]) for name in header] for row in rows])
-    return 0
+    return 1 if spec.data.topic is not None and spec.data.topic not in there else 0
+
+
+def _foreign_row(bus: Bus, name: str, found: Topic | None) -> dict[str, Any]:
+    """A topic that somebody else fills: as it is, with nothing to compare it to."""
+    if found is None:
+        unknown = dict.fromkeys(("partitions", "cleanup", "retention", "records"))
+        return {"topic": name, **unknown, "status": "missing: somebody else's, which streaminfer does not make"}
+    return {**_row(bus, found, found), "status": "somebody else's"}
 
 
 def _row(bus: Bus, declared: Topic, found: Topic | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.connect import open_bus
 from streaminfer.cli.common import add_bus, add_spec, whole
 from streaminfer.cli.terminal import StatusLine, bar
+from streaminfer.runtime import names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
 from streaminfer.runtime.process import StopSignal
@@ -32,6 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     address = parse_address(options.http) if options.http else None
     spec = load_spec(options.spec)
+    if options.data is not None:
+        names.own_data_topic(spec)
     children = children_of(options.workers, options.spec, options.bus, options.verbose)
     stopping = StopSignal()
     with open_bus(options.bus) as bus, ExitStack() as stack:

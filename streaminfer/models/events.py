@@ -29,15 +29,30 @@ RULES: Final[Mapping[Kind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of an event: its name, what kind of value it holds and, for a category, the names."""
+    """One field of an event: its name, what kind of value it holds and, for a category, the names.
+
+    `path` is where the value is in an event, one name for each object on the way; left out, it is the field's name.
+    """
 
     name: str
     kind: Kind
     categories: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
     codes: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", {name: float(i) for i, name in enumerate(self.categories)})
+        object.__setattr__(self, "path", self.path or (self.name,))
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether an event has it under another name than its own."""
+        return self.path != (self.name,)
+
+    @property
+    def label(self) -> str:
+        """Its name for a reader of errors, with the place where it was looked for."""
+        return f"{self.name} (from {'.'.join(self.path)})" if self.is_elsewhere else self.name
 
     @property
     def is_text(self) -> bool:
@@ -45,7 +60,7 @@ class Field:
 
 
 class Rejected(NamedTuple):
-    """A row that cannot be absorbed: its place among the rows, the field and the rule it breaks."""
+    """A row that cannot be absorbed: its place among the rows, the field's label and the rule it breaks."""
 
     row: int
     field: str
@@ -64,7 +79,7 @@ class Checked(NamedTuple):
 
 
 def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
-    """Turns rows (mappings of field names to values) into a matrix; a category becomes its index."""
+    """Turns rows (mappings with the fields at their paths) into a matrix; a category becomes its index."""
     try:
         columns = [_fast_column(field, rows) for field in fields]
     except (TypeError, ValueError, KeyError, OverflowError):
@@ -78,13 +93,14 @@ def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
 
 def _fast_column(field: Field, rows: Sequence[Any]) -> NDArray[np.float64]:
     """The whole column at once; raises where any value is of a wrong type."""
-    name = field.name
-    values = [row[name] for row in rows]
+    values: Sequence[Any] = rows
+    for name in field.path:
+        values = [value[name] for value in values]
     if field.kind == "category":
         codes = field.codes
         return np.array([codes[value] for value in values], dtype=np.float64)
     if not set(map(type, values)) <= {int, float}:
-        raise TypeError(name)
+        raise TypeError(field.name)
     return np.array(values, dtype=np.float64)
 
 
@@ -122,13 +138,26 @@ def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], tuple
         return [], ("", "an event must be an object with named fields")
     values = []
     for wanted in fields:
-        if wanted.name not in row:
-            return [], (wanted.name, "is missing")
-        value = _number(wanted, row[wanted.name])
+        found, fault = look_up(row, wanted.path)
+        if fault is not None:
+            return [], (wanted.label, fault)
+        value = _number(wanted, found)
         if value is None:
-            return [], (wanted.name, RULES[wanted.kind])
+            return [], (wanted.label, RULES[wanted.kind])
         values.append(value)
     return values, None
+
+
+def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, str | None]:
+    """The value at the end of a path, or what is wrong on the way to it."""
+    found: object = row
+    for i, name in enumerate(path):
+        if not isinstance(found, Mapping):
+            return None, f"{'.'.join(path[:i])} must be an object"
+        if name not in found:
+            return None, "is missing" if i == len(path) - 1 else f"{'.'.join(path[: i + 1])} is missing"
+        found = found[name]
+    return found, None
 
 
 def _number(field: Field, value: object) -> float | None:

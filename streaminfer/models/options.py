@@ -217,6 +217,29 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """A mapping of names, which are not known here, to values of one kind."""
+
+    item: Rule
+    maximum: int = 1000
+
+    def check(self, value: object, field: str, problems: list[Problem]) -> dict[str, Any]:
+        if not isinstance(value, Mapping) or len(value) > self.maximum:
+            problems.append(Problem(field, f"must be a mapping of at most {self.maximum} names to values", value))
+            return {}
+        odd = [key for key in value if not isinstance(key, str)]
+        problems.extend(Problem(field, "must have strings as names (quote them)", key) for key in odd)
+        return {key: self.item.check(item, _join(field, str(key)), problems) for key, item in value.items()}
+
+    def json_schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "additionalProperties": self.item.json_schema(),
+            "maxProperties": self.maximum,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class OneOrMany:
     """One value for all coordinates, or a list with one for each (returned as a tuple)."""
 

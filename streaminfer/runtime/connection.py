@@ -52,7 +52,8 @@ class Connection:
             follower.close()
 
     def produce(self, spec: Spec, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Writes rows to the spec's data topic; returns how many."""
+        """Writes rows to the spec's data topic; returns how many. Raises NotOurs where that is somebody else's."""
+        names.own_data_topic(spec)
         names.create_topics(spec, self.bus)
         return publish_rows(spec, self.bus, rows)
 

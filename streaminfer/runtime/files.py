@@ -46,8 +46,10 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     header = next(rows, None)
     if header is None:
         raise FileError(f"{file}: is empty; its first line must name the columns")
-    fields = {field.name: field for field in spec.model.fields}
-    for name in fields:
+    fields = {field.path[0]: field for field in spec.fields}
+    for name, field in fields.items():
+        if len(field.path) > 1:
+            raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")
         if name not in header:
             raise FileError(f"{file}: has no column {name!r}, which the model reads{_nearest(name, header)}")
         if header.count(name) > 1:

@@ -14,7 +14,7 @@ from streaminfer.variational.increment import Increment
 
 
 def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
-    """The posterior of a spec given rows (mappings of field names to values), in minibatches as a worker would.
+    """The posterior of a spec given rows (mappings, as events on the data topic are), in minibatches as a worker would.
 
     Raises RowError at the first row that the model cannot read.
     """

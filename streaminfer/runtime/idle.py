@@ -13,7 +13,7 @@ class IdleMark:
     cuts its last minibatch there, so its boundaries still depend on positions alone."""
 
     def __init__(self, spec: Spec, bus: Bus) -> None:
-        topic = names.topic(spec, "events")
+        topic = names.data_topic(spec)
         self.ends = bus.ends(topic)
         group = names.until_idle_group(spec)
         positions = {Partition(topic, index): Position(end) for index, end in self.ends.items()}

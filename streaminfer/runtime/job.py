@@ -39,6 +39,7 @@ class Job:
     ) -> None:
         self._spec, self._bus, self._until_idle = spec, bus, until_idle
         names.create_topics(spec, bus)
+        names.check_data_topic(spec, bus)
         self._loading = Loader(spec, bus, data).run() if data is not None else None
         self._progress: Progress | None = None
         self._mark: IdleMark | None = None
@@ -101,5 +102,7 @@ class Job:
         """Positions of the data topic that are not in the posterior yet."""
         snapshot = self.follower.snapshot
         frontier = snapshot.frontier if snapshot is not None else {}
-        ends = self._bus.ends(names.topic(self._spec, "events"))
-        return sum(max(0, end - frontier.get(index, 0)) for index, end in ends.items())
+        topic = names.data_topic(self._spec)
+        ends = self._bus.ends(topic)
+        begins = frontier if ends.keys() <= frontier.keys() else {**self._bus.starts(topic), **frontier}
+        return sum(max(0, end - begins.get(index, end)) for index, end in ends.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaminfer.bus.protocol import Bus, Topic
+from streaminfer.bus.protocol import Bus, Topic, Unavailable, UnknownTopic
 from streaminfer.spec import Spec
 from streaminfer.topics import declarations
 
@@ -10,9 +10,32 @@ SHARDS = 1
 """One master holds the whole posterior."""
 
 
+class NotOurs(ValueError):
+    """Something would be written to a topic that somebody else fills."""
+
+
+class DataTopicMissing(Unavailable):
+    """The topic that somebody else should fill is not there. It may come yet: services wait, commands fail."""
+
+
 def topic(spec: Spec, short: str) -> str:
     """The full name of a declared topic."""
     return declarations()[short].topic(spec.name)
+
+
+def data_topic(spec: Spec) -> str:
+    """The topic that events are read from: the spec's own, or somebody else's that it names."""
+    return spec.data.topic or topic(spec, "events")
+
+
+def own_data_topic(spec: Spec) -> str:
+    """The topic that events may be written to; raises NotOurs where the spec reads somebody else's."""
+    if spec.data.topic is not None:
+        raise NotOurs(
+            f"data.topic: {spec.data.topic!r} is somebody else's topic, to which streaminfer never writes; send events "
+            "there as its owner does, or leave data.topic out for a topic of the spec's own"
+        )
+    return topic(spec, "events")
 
 
 def worker_group(spec: Spec) -> str:
@@ -33,14 +56,28 @@ def until_idle_group(spec: Spec) -> str:
 
 
 def topics_of(spec: Spec) -> list[Topic]:
-    """Every topic the spec needs, as declared."""
+    """Every topic of the spec's own, as declared; a topic that somebody else fills is not among them."""
     counts = {"data": spec.data.partitions, "shard": SHARDS}
     return [
-        Topic(d.topic(spec.name), counts[d.partitions], d.cleanup, d.retention_ms, d.max_bytes)
+        Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
         for d in declarations().values()
+        if (count := counts[d.partitions]) is not None
     ]
 
 
 def create_topics(spec: Spec, bus: Bus) -> None:
-    """Makes the spec's topics where they are missing."""
+    """Makes the spec's own topics where they are missing."""
     bus.create(topics_of(spec))
+
+
+def check_data_topic(spec: Spec, bus: Bus) -> None:
+    """Raises DataTopicMissing where the topic that somebody else fills is not on the bus."""
+    if spec.data.topic is None:
+        return
+    try:
+        bus.starts(spec.data.topic)
+    except UnknownTopic as error:
+        raise DataTopicMissing(
+            f"data.topic: there is no topic {spec.data.topic!r} on {bus}; it is somebody else's, so streaminfer does "
+            "not make it. Is it the right name (a Kafka bus with a namespace puts that in front), and the right --bus?"
+        ) from error

@@ -44,6 +44,7 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
 
         def start() -> Service:
             names.create_topics(spec, bus)
+            names.check_data_topic(spec, bus)
             return build(spec, bus, health.registry, instance)
 
         if http:

@@ -42,7 +42,7 @@ class Loader:
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
-        self._topic = names.topic(spec, "events")
+        self._topic = names.own_data_topic(spec)
         self._partitions = len(bus.starts(self._topic))
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._group = f"{spec.name}.produce.{identity}"
@@ -125,7 +125,7 @@ class Loader:
 
 def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]]) -> int:
     """Writes rows to the data topic, each a JSON object; returns how many."""
-    topic, count = names.topic(spec, "events"), 0
+    topic, count = names.own_data_topic(spec), 0
     values = (encode(row) for row in rows)
     while batch := _batch(values):
         bus.publish([Output(topic, value) for value in batch])

@@ -39,7 +39,7 @@ class Shard:
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
-        self._data = names.topic(spec, "events")
+        self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
         self.urgent = False
         """Whether workers wait for the next snapshot: a partition is new, or an increment was dropped."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import check
+from streaminfer.models.events import check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
@@ -26,22 +26,25 @@ class RowError(ValueError):
 
 
 def matrix(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
-    """Rows (mappings of field to value) as the model's matrix of events; raises RowError at the first bad one.
+    """Rows (mappings, as events on the data topic are) as the model's matrix; raises RowError at the first bad one.
 
     Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
     """
-    events, rejected = check(spec.model.fields, [_python_values(row) for row in rows])
+    events, rejected = check(spec.fields, [_python_values(row) for row in rows])
     if rejected:
         first = rejected[0]
-        value = rows[first.row].get(first.field) if isinstance(rows[first.row], Mapping) else rows[first.row]
+        value: object = rows[first.row]
+        for field in spec.fields:
+            if field.label == first.field and isinstance(value, Mapping):
+                value = look_up(value, field.path)[0]
         raise RowError(f"row {first_row + first.row}: {first.reason} (got {value!r})")
     return events
 
 
 def _python_values(row: Any) -> Any:
-    if not isinstance(row, Mapping):
-        return row
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+    if isinstance(row, Mapping):
+        return {name: _python_values(value) for name, value in row.items()}
+    return row.item() if isinstance(row, np.generic) else row
 
 
 class PosteriorSnapshot:
@@ -69,7 +72,7 @@ class PosteriorSnapshot:
 
     @property
     def frontier(self) -> dict[str, int]:
-        topic = names.topic(self.spec, "events")
+        topic = names.data_topic(self.spec)
         return {f"{topic}-{index}": position for index, position in sorted(self.snapshot.frontier.items())}
 
     @cached_property

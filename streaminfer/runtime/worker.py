@@ -55,7 +55,7 @@ class Worker:
     ) -> None:
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
         self._decode = event_formats.FORMATS[spec.data.format]
-        self._topic = names.topic(spec, "events")
+        self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
         self._follower = Follower(spec, bus)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
@@ -212,7 +212,7 @@ class Worker:
 
     def _learn(self, batch: Minibatch) -> tuple[list[Output], Increment]:
         """A minibatch's dead letters and its increment on the newest base."""
-        decoded = self._decode(self._spec.model.fields, [record.value for record in batch.records])
+        decoded = self._decode(self._spec.fields, [record.value for record in batch.records])
         step = svb.step(self._spec.model, self._newest_base(), decoded.events)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")

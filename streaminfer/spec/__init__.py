@@ -1,7 +1,8 @@
 """The spec: one file that says what is inferred."""
 
+from streaminfer.spec.data import Data
 from streaminfer.spec.load import SpecError, load_spec, parse_spec
 from streaminfer.spec.schema import json_schema
-from streaminfer.spec.spec import Data, Inference, Spec
+from streaminfer.spec.spec import Inference, Spec
 
 __all__ = ["Data", "Inference", "Spec", "SpecError", "json_schema", "load_spec", "parse_spec"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from streaminfer.models import MODELS
-from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem, unknown_name
-from streaminfer.spec.spec import DATA, INFERENCE, NAME, Data, Inference, Spec
+from streaminfer.spec.data import DATA, Data, check_data, located
+from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -66,7 +67,12 @@ def parse_spec(document: object, file: str = "spec") -> Spec:
     if problems or kind is None:
         raise SpecError(file, problems)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference}
-    return Spec(str(name), Data(**data), _build(kind, options, file), Inference(**inference), _plain(filled))
+    with _together("model", file):
+        model = MODELS[kind].build(options)
+    with _together("data", file):
+        check_data(str(name), data)
+        located(model.fields, data["fields"])
+    return Spec(str(name), Data(**data), model, Inference(**inference), _plain(filled))
 
 
 def _refuse_excess(document: object, file: str) -> None:
@@ -111,12 +117,14 @@ def _model_options(section: object, problems: list[Problem]) -> tuple[str | None
     return kind, MODELS[kind].options.check(rest, "model", problems)
 
 
-def _build(kind: str, options: dict[str, Any], file: str) -> Model:
+@contextmanager
+def _together(section: str, file: str) -> Iterator[None]:
+    """Options of a section that do not fit together, as an error of the spec."""
     try:
-        return MODELS[kind].build(options)
+        yield
     except OptionsError as error:
         problem = error.problem
-        raise SpecError(file, [problem._replace(field=f"model.{problem.field}")]) from error
+        raise SpecError(file, [problem._replace(field=f"{section}.{problem.field}")]) from error
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
-from streaminfer.spec.spec import DATA, INFERENCE, NAME
+from streaminfer.spec.data import DATA
+from streaminfer.spec.spec import INFERENCE, NAME
 
 
 def json_schema() -> dict[str, Any]:

@@ -9,20 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from streaminfer.models.events import Field
 from streaminfer.models.model import Model
 from streaminfer.models.options import Choice, Integer, Option, Section, Text
+from streaminfer.spec.data import Data, located
 
-FORMATS: Final = ("json",)
 METHODS: Final = ("svb",)
 
 NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
-
-DATA: Final = Section(
-    (
-        Option("format", Choice(FORMATS), "How an event is written in a record.", "json"),
-        Option("partitions", Integer(1, 1024), "Partitions of the data topic: the most workers that can share it.", 4),
-    )
-)
 
 INFERENCE: Final = Section(
     (
@@ -44,14 +38,6 @@ INFERENCE: Final = Section(
         Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Where events come from."""
-
-    format: str
-    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +63,11 @@ class Spec:
     document: Mapping[str, Any]
 
     @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """What the model reads, each with its place in an event."""
+        return located(self.model.fields, self.data.fields)
+
+    @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
         meaning = {
@@ -84,5 +75,11 @@ class Spec:
             "model": self.document["model"],
             "method": self.inference.method,
         }
+        # Only where they say something: specs that do not have them keep the fingerprint they always had.
+        if self.data.topic is not None:
+            meaning["topic"] = self.data.topic
+        paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
+        if paths:
+            meaning["fields"] = paths
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

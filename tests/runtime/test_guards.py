@@ -149,7 +149,7 @@ def test_numbers_of_numpy_count_as_numbers() -> None:
 
 
 def test_formats_of_specs_are_those_that_can_be_decoded() -> None:
-    from streaminfer.spec.spec import FORMATS
+    from streaminfer.spec.data import FORMATS
     from streaminfer.wire import events
 
     assert set(FORMATS) == set(events.FORMATS)

@@ -11,6 +11,8 @@ from streaminfer.spec import SpecError, load_spec, parse_spec
 from tests.spec.documents import document
 
 NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
+TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
+PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
 INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events"
 KINDS = "bernoulli, categorical, poisson, gaussian, linear_regression"
 LONG = "x" * 100
@@ -37,7 +39,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "(got 'jsn')"),
     (document(data={"format": 1}), "data.format: is not a known value; known: json (got 1)"),
     (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
-     "partitions (got 4)"),
+     "partitions, topic, fields (got 4)"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),
@@ -47,6 +49,23 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "(got True)"),
     (document(data={"partitions": "4"}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got '4')"),
+    (document(data={"topic": 7}), "data.topic: must be a string (quote it) (got 7)"),
+    (document(data={"topic": "a/b"}), f"data.topic: must be {TOPICS} (got 'a/b')"),
+    (document(data={"topic": ".."}), f"data.topic: must be {TOPICS} (got '..')"),
+    (document(data={"topic": "x\n"}), f"data.topic: must be {TOPICS} (got 'x\\n')"),
+    (document(data={"topic": "x" * 250}), f"data.topic: must be {TOPICS} (got '{'x' * 76}...)"),
+    (document(data={"topic": "orders", "partitions": 2}), "data.partitions: must not be set together with data.topic: "
+     "'orders' has partitions of its own; leave it out (got 2)"),
+    (document(data={"topic": "demo.posterior"}), "data.topic: must not begin with 'demo.', as the spec's own topics "
+     "do: give the spec another name, or leave it out if the spec's own demo.events is meant (got 'demo.posterior')"),
+    (document(data={"fields": ["k"]}), "data.fields: must be a mapping of at most 1000 names to values (got ['k'])"),
+    (document(data={"fields": {1: "a"}}), "data.fields: must have strings as names (quote them) (got 1)"),
+    (document(data={"fields": {"k": 1}}), "data.fields.k: must be a string (quote it) (got 1)"),
+    (document(data={"fields": {"k": "a..b"}}), f"data.fields.k: must be {PATHS} (got 'a..b')"),
+    (document(data={"fields": {"k": ".".join("a" * 17)}}), f"data.fields.k: must be {PATHS} "
+     f"(got '{'.'.join('a' * 17)}')"),
+    (document("linear_regression", data={"fields": {"aa": "x"}}), "data.fields.aa: is not a known field of the model; "
+     "did you mean 'a'? known: a, b, y (got 'x')"),
     (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
      f"known: {INFERENCE} (got 1)"),
     (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb (got 'SVB')"),

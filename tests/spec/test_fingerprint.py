@@ -15,6 +15,8 @@ from tests.spec.documents import FULL, SMALLEST, document
 SAME = [
     {"name": "other"},
     {"data": {"partitions": 9}},
+    {"data": {"fields": {}}},
+    {"data": {"fields": {"k": "k"}}},
     {"inference": {"minibatch": 1}},
     {"inference": {"linger_ms": 0}},
     {"inference": {"max_staleness": 0}},
@@ -77,6 +79,25 @@ def test_format_and_method_change_it() -> None:
 
     assert made("json", "svb") == spec.fingerprint
     assert len({spec.fingerprint, made("avro", "svb"), made("json", "svi")}) == 3
+
+
+def test_somebody_elses_topic_and_the_places_of_fields_change_it() -> None:
+    """Positions of another topic mean nothing to a frontier, and other places are other events."""
+    given = [
+        {},
+        {"topic": "orders"},
+        {"topic": "orders2"},
+        {"fields": {"k": "n"}},
+        {"fields": {"k": "n.k"}},
+        {"fields": {"k": "k.n"}},
+        {"topic": "orders", "fields": {"k": "n"}},
+    ]
+    assert len({_fingerprint(data=data) for data in given}) == len(given)
+
+
+def test_a_path_is_not_the_name_with_dots_in_it() -> None:
+    model = {"kind": "poisson", "field": "a.b"}
+    assert _fingerprint(model=model) != _fingerprint(model=model, data={"fields": {"a.b": "a.b"}})
 
 
 @pytest.mark.parametrize("kind", SMALLEST)

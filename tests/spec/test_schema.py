@@ -34,7 +34,14 @@ SECTIONS: list[dict[str, Any]] = [
     *({"data": value} for value in [None, {}, *WRONG]),
     *({"data": {"format": value}} for value in [None, "json", "jsn", *WRONG]),
     *({"data": {"partitions": value}} for value in [None, 1, 1024, 1025, 1.5, *WRONG]),
-    *({"data": {"topic": 1}} for _ in [0]),
+    *({"data": {"topic": value}}
+      for value in [None, "orders", "a.b_c-D", ".", "..", "...", ".a", "a/b", "x" * 249, "x" * 250, *WRONG]),
+    *({"data": {"topic": "orders", "partitions": value}} for value in [None, 2, 0]),
+    *({"data": {"fields": value}} for value in [None, {}, *WRONG]),
+    *({"data": {"fields": {"k": value}}}
+      for value in ["a", "a.b", "a b.c", ".a", "a.", "a..b", ".".join("a" * 16), ".".join("a" * 17), "x" * 200,
+                    "x" * 201, None, *WRONG]),
+    {"data": {"tpoic": "orders"}},
     *({"inference": value} for value in [None, {}, *WRONG]),
     *({"inference": {"method": value}} for value in [None, "svb", *WRONG]),
     *({"inference": {key: value}}

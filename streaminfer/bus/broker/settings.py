@@ -30,6 +30,9 @@ class Address:
     servers: tuple[str, ...]
     namespace: str = ""
 
+    def __str__(self) -> str:
+        return f"//{','.join(self.servers)}" + (f"/{self.namespace}" if self.namespace else "")
+
 
 def parse_address(rest: str) -> Address:
     """`//host:port,host:port` or, with a namespace, `//host:port/namespace`; raises SettingsError."""
