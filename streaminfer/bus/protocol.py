@@ -27,7 +27,10 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it was read. `timestamp` is in milliseconds since 1970; a value of None is a tombstone."""
+    """A record as it was read. `timestamp` is in milliseconds since 1970; a value of None is a tombstone.
+
+    `fault`: why the bus could not read it. `value` then has the bytes of the record, or of the batch that it was in.
+    """
 
     partition: Partition
     offset: int
@@ -35,6 +38,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

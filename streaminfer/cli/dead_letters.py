@@ -10,8 +10,8 @@ from typing import Any
 from streaminfer.bus.connect import open_bus
 from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
 from streaminfer.cli.terminal import StatusLine, bar
-from streaminfer.runtime import letters
-from streaminfer.spec import load_spec
+from streaminfer.runtime import letters, names
+from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.dead_letters import DeadLetter
 
 
@@ -24,6 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
+    if options.retry:
+        _check_retry(spec)
     with open_bus(options.bus, make=False) as bus:
         found = letters.pending(spec, bus)
         _print(found, options.json)
@@ -32,8 +34,18 @@ def command(options: argparse.Namespace) -> int:
             for count in letters.retry(spec, bus, found):
                 sent += count
                 line.show(f"{bar(sent / len(found))} {sent:,} sent again")
-            print(f"{sent} of {len(found)} sent again", file=sys.stderr)
+            cut = sum(letter.is_cut for letter in found)
+            rest = f"; {cut} hold only a part of their record and stay" if cut else ""
+            print(f"{sent} of {len(found)} sent again{rest}", file=sys.stderr)
     return 0
+
+
+def _check_retry(spec: Spec) -> None:
+    try:
+        names.own_data_topic(spec)
+    except names.NotOurs as error:
+        remedy = "`dead-letters --json` has the bytes of each letter in value_base64: its owner can send them again"
+        raise names.NotOurs(f"{error}. {remedy}") from error
 
 
 def _print(found: list[DeadLetter], as_json: bool) -> None:
@@ -58,8 +70,16 @@ def _document(letter: DeadLetter) -> dict[str, Any]:
         "offset": letter.offset,
         "reason": letter.reason,
         "value": None if value is None else _text(value),
-        "value_base64": None if value is None else base64.b64encode(value).decode(),
+        "value_base64": _base64(value),
+        "length": len(value or b"") if letter.full_length is None else letter.full_length,
+        "key_base64": _base64(letter.source_key),
+        "headers": [[name, _base64(data)] for name, data in letter.headers],
+        "cut": letter.is_cut,
     }
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
 
 
 def _text(value: bytes) -> str | None:

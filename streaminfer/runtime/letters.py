@@ -17,7 +17,9 @@ RETRY_BATCH = 500
 def letter_output(spec: Spec, record: Record, reason: str) -> Output:
     """A record's dead letter. An empty value stands for a tombstone, which compaction would drop."""
     source = record.partition
-    letter = DeadLetter(source.topic, source.index, record.offset, reason, record.value, record.key, record.headers)
+    letter = dead_letters.fitting(
+        DeadLetter(source.topic, source.index, record.offset, reason, record.value, record.key, record.headers)
+    )
     value = b"" if letter.value is None else letter.value
     return Output(names.topic(spec, "dead-letters"), value, letter.key, 0, letter.to_headers())
 
@@ -44,11 +46,16 @@ def pending(spec: Spec, bus: Bus) -> list[DeadLetter]:
 def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
     """Sends data events again, each with its mark in one transaction, so that none is sent twice; yields counts.
 
-    Letters of other topics (increments that could not be read) and of partitions that never were stay where they are.
+    Letters of other topics (increments that could not be read), of partitions that never were, and those that have
+    only a part of their record stay where they are. Raises NotOurs where the data topic is somebody else's.
     """
-    data = names.topic(spec, "events")
+    data = names.own_data_topic(spec)
     partitions = len(bus.starts(data))
-    mine = [letter for letter in letters if letter.topic == data and 0 <= letter.partition < partitions]
+    mine = [
+        letter
+        for letter in letters
+        if letter.topic == data and 0 <= letter.partition < partitions and not letter.is_cut
+    ]
     with bus.writer(f"{spec.name}.dead-letters") as writer:
         for i in range(0, len(mine), RETRY_BATCH):
             batch = mine[i : i + RETRY_BATCH]

@@ -212,12 +212,15 @@ class Worker:
 
     def _learn(self, batch: Minibatch) -> tuple[list[Output], Increment]:
         """A minibatch's dead letters and its increment on the newest base."""
-        decoded = self._decode(self._spec.fields, [record.value for record in batch.records])
+        faulty = [record for record in batch.records if record.fault]
+        records = [record for record in batch.records if not record.fault] if faulty else batch.records
+        decoded = self._decode(self._spec.fields, [record.value for record in records])
         step = svb.step(self._spec.model, self._newest_base(), decoded.events)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        letters = [letter_output(self._spec, batch.records[bad.place], bad.reason) for bad in decoded.bad]
-        increment = self._increment(batch, len(decoded.events), len(decoded.bad), step=step)
+        letters = [letter_output(self._spec, records[bad.place], bad.reason) for bad in decoded.bad]
+        letters += [letter_output(self._spec, record, record.fault) for record in faulty]
+        increment = self._increment(batch, len(decoded.events), len(letters), step=step)
         return letters, increment
 
     def _newest_base(self) -> Posterior:

@@ -1,28 +1,40 @@
 """Dead letters: a record's original bytes, with where it came from and why in the headers.
 
 The key is the source position, so the same record sent twice is one dead letter. A mark `retried/…` under a key of
-its own says that a letter was sent again; the letter itself stays.
+its own says that a letter was sent again; the letter itself stays. Records of others may be larger than a letter can
+be: then it has the first part of the value, and headers that say what is not there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from streaminfer.topics import declarations
 from streaminfer.wire.errors import BadValue
 
 _PREFIX: Final = "streaminfer-"
 _LAST: Final = _PREFIX + "tombstone"
 """The last of our headers; those after it are the source record's, whatever they are called."""
 _RETRIED: Final = b"retried/"
+_RESERVE: Final = 64
+"""For the header that says that a value is cut."""
+_HEADER_OVERHEAD: Final = 16
 MAX_REASON: Final = 500
+MAX_BYTES: Final = declarations()["dead-letters"].max_bytes
+MAX_KEY: Final = 256 << 10
+"""The bytes of a source record's key that are kept, and of its headers: all of them, or the first that fit."""
+MAX_HEADERS: Final = 256 << 10
 
 Headers = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be absorbed. `headers` are the record's own."""
+    """A record that could not be absorbed. `headers` are the record's own.
+
+    `full_length` is how long the value was, and `dropped` what else of the record is not here, where it is cut.
+    """
 
     topic: str
     partition: int
@@ -31,6 +43,13 @@ class DeadLetter:
     value: bytes | None
     source_key: bytes | None = None
     headers: Headers = ()
+    full_length: int | None = None
+    dropped: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the letter has less than the record had: it cannot be sent again."""
+        return self.full_length is not None or bool(self.dropped)
 
     @property
     def key(self) -> bytes:
@@ -50,8 +69,51 @@ class DeadLetter:
         ]
         if self.source_key is not None:
             ours.append((_PREFIX + "key", self.source_key))
+        if self.full_length is not None:
+            ours.append((_PREFIX + "length", str(self.full_length).encode()))
+        if self.dropped:
+            ours.append((_PREFIX + "dropped", self.dropped.encode()))
         ours.append((_LAST, b"1" if self.value is None else b"0"))
         return (*ours, *self.headers)
+
+
+def fitting(letter: DeadLetter) -> DeadLetter:
+    """The letter, or as much of it as the topic takes: the value gives way, and what is very large of the rest."""
+    ours = len(letter.key) + size(replace(letter, headers=()).to_headers()) + _RESERVE
+    if ours + _taken(letter.headers) + len(letter.value or b"") <= MAX_BYTES:
+        return letter
+    dropped = []
+    key, headers, value = letter.source_key, _first_headers(letter.headers), letter.value
+    if key is not None and len(key) > MAX_KEY:
+        dropped.append(f"{len(key) - MAX_KEY} bytes of the key")
+        key = key[:MAX_KEY]
+    if len(headers) < len(letter.headers):
+        dropped.append(f"{len(letter.headers) - len(headers)} headers")
+    cut = replace(letter, source_key=key, headers=headers, dropped=", ".join(dropped))
+    room = MAX_BYTES - _RESERVE - len(letter.key) - size(cut.to_headers())
+    if value is not None and len(value) > room:
+        cut = replace(cut, value=value[:room], full_length=len(value))
+    return cut
+
+
+def size(headers: Headers) -> int:
+    """The bytes of headers, as the topics count them."""
+    return sum(len(name.encode()) + len(value) for name, value in headers)
+
+
+def _first_headers(headers: Headers) -> Headers:
+    kept, left = [], MAX_HEADERS
+    for header in headers:
+        left -= _taken((header,))
+        if left < 0:
+            break
+        kept.append(header)
+    return tuple(kept)
+
+
+def _taken(headers: Headers) -> int:
+    """With what each takes in a record besides its bytes: else a million empty ones would fit."""
+    return size(headers) + _HEADER_OVERHEAD * len(headers)
 
 
 def is_retried_mark(key: bytes | None) -> bool:
@@ -65,9 +127,11 @@ def decode(value: bytes | None, headers: Headers) -> DeadLetter:
     try:
         topic, partition, offset = ours["topic"].decode(), int(ours["partition"]), int(ours["offset"])
         reason = ours["reason"].decode("utf-8", "replace")
+        length = int(ours["length"]) if "length" in ours else None
     except (KeyError, ValueError) as error:
         raise BadValue(f"a dead letter without its source: {error}") from error
     if partition < 0 or offset < 0:
         raise BadValue(f"a dead letter from partition {partition}, offset {offset}")
     original = None if ours["tombstone"] == b"1" else value
-    return DeadLetter(topic, partition, offset, reason, original, ours.get("key"), headers[end:])
+    dropped = ours.get("dropped", b"").decode("utf-8", "replace")
+    return DeadLetter(topic, partition, offset, reason, original, ours.get("key"), headers[end:], length, dropped)

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from streaminfer.bus.broker import bounds
+from streaminfer.bus.broker import batches, bounds
 from streaminfer.bus.broker.ahead import Ahead, shares
 from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.connection import Connection
@@ -24,6 +24,8 @@ WAIT_S: Final = 0.05
 """A fetch that brings only markers ends no wait of kafka-python: waits are short, and then we look."""
 FETCH_RECORDS: Final = 1_000_000
 """Bytes bound a fetch, not records."""
+
+batches.install()
 
 
 def consumer_options(connection: Connection) -> dict[str, Any]:
