@@ -115,7 +115,7 @@ class KafkaBus:
         self.close()
 
     def _partitions(self, topic: str) -> list[Partition]:
-        return [Partition(topic, index) for index in range(self._catalog.fresh(topic).partitions)]
+        return [Partition(topic, index) for index in range(self._catalog.count(topic))]
 
     def _keep(self, opened: Opened) -> Opened:
         self._opened = [*(other for other in self._opened if not other.closed), opened]

@@ -27,10 +27,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it was read. `timestamp` is in milliseconds since 1970; a value of None is a tombstone.
-
-    `fault`: why the bus could not read it. `value` then has the bytes of the record, or of the batch that it was in.
-    """
+    """A record as it was read. `timestamp` is in milliseconds since 1970; a value of None is a tombstone."""
 
     partition: Partition
     offset: int
@@ -38,6 +35,12 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Record):
+    """In place of what the bus could not read; `value` has the bytes of that record, or of the batch it was in."""
+
     fault: str = ""
 
 

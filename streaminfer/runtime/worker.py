@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
+from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
 from streaminfer.models.model import Posterior
 from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
@@ -212,8 +212,10 @@ class Worker:
 
     def _learn(self, batch: Minibatch) -> tuple[list[Output], Increment]:
         """A minibatch's dead letters and its increment on the newest base."""
-        faulty = [record for record in batch.records if record.fault]
-        records = [record for record in batch.records if not record.fault] if faulty else batch.records
+        records, faulty = batch.records, []
+        if Unreadable in set(map(type, records)):
+            faulty = [record for record in records if isinstance(record, Unreadable)]
+            records = [record for record in records if not isinstance(record, Unreadable)]
         decoded = self._decode(self._spec.fields, [record.value for record in records])
         step = svb.step(self._spec.model, self._newest_base(), decoded.events)
         if not np.isfinite(step.statistics).all():

@@ -79,8 +79,7 @@ class DeadLetter:
 
 def fitting(letter: DeadLetter) -> DeadLetter:
     """The letter, or as much of it as the topic takes: the value gives way, and what is very large of the rest."""
-    ours = len(letter.key) + size(replace(letter, headers=()).to_headers()) + _RESERVE
-    if ours + _taken(letter.headers) + len(letter.value or b"") <= MAX_BYTES:
+    if _RESERVE + len(letter.key) + _taken(letter.to_headers()) + len(letter.value or b"") <= MAX_BYTES:
         return letter
     dropped = []
     key, headers, value = letter.source_key, _first_headers(letter.headers), letter.value
@@ -90,15 +89,10 @@ def fitting(letter: DeadLetter) -> DeadLetter:
     if len(headers) < len(letter.headers):
         dropped.append(f"{len(letter.headers) - len(headers)} headers")
     cut = replace(letter, source_key=key, headers=headers, dropped=", ".join(dropped))
-    room = MAX_BYTES - _RESERVE - len(letter.key) - size(cut.to_headers())
+    room = MAX_BYTES - _RESERVE - len(letter.key) - _taken(cut.to_headers())
     if value is not None and len(value) > room:
         cut = replace(cut, value=value[:room], full_length=len(value))
     return cut
-
-
-def size(headers: Headers) -> int:
-    """The bytes of headers, as the topics count them."""
-    return sum(len(name.encode()) + len(value) for name, value in headers)
 
 
 def _first_headers(headers: Headers) -> Headers:
@@ -112,8 +106,8 @@ def _first_headers(headers: Headers) -> Headers:
 
 
 def _taken(headers: Headers) -> int:
-    """With what each takes in a record besides its bytes: else a million empty ones would fit."""
-    return size(headers) + _HEADER_OVERHEAD * len(headers)
+    """The bytes of headers, with more than a bus adds to each: a million empty ones are not small."""
+    return sum(len(name.encode()) + len(value) + _HEADER_OVERHEAD for name, value in headers)
 
 
 def is_retried_mark(key: bytes | None) -> bool:

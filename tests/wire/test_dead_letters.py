@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaminfer.wire.dead_letters import MAX_REASON, DeadLetter, Headers, decode, is_retried_mark
+from streaminfer.wire.dead_letters import MAX_BYTES, MAX_REASON, DeadLetter, Headers, decode, fitting, is_retried_mark
 from streaminfer.wire.errors import BadValue
 
 LETTERS = [
@@ -72,3 +72,40 @@ def _with(name: str, value: bytes) -> Headers:
 def test_headers_that_are_not_ours(headers: Headers) -> None:
     with pytest.raises(BadValue, match="a dead letter"):
         decode(b"", headers)
+
+
+BIG = 3 << 20
+
+
+def _size(letter: DeadLetter) -> int:
+    named = sum(len(name.encode()) + len(value) for name, value in letter.to_headers())
+    return len(letter.key) + len(letter.value or b"") + named
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_a_letter_that_fits_is_left_as_it_is(letter: DeadLetter) -> None:
+    assert fitting(letter) is letter
+    assert not letter.is_cut
+
+
+@pytest.mark.parametrize(
+    ("letter", "dropped"),
+    [
+        (DeadLetter("t", 0, 0, "r", b"v" * BIG), ""),
+        (DeadLetter("t", 0, 0, "r", b"v" * BIG, b"k" * BIG), "2883584 bytes of the key"),
+        (DeadLetter("t", 0, 0, "r", None, b"k" * BIG), "2883584 bytes of the key"),
+        (DeadLetter("t", 0, 0, "r", b"v", b"k", (("a", b"1"), ("h", b"x" * BIG), ("b", b"2"))), "2 headers"),
+        (DeadLetter("t", 0, 0, "r", b"v" * BIG, b"k", (("", b""),) * 200_000), "183616 headers"),
+    ],
+)
+def test_one_that_does_not_is_cut_and_says_what_is_gone(letter: DeadLetter, dropped: str) -> None:
+    found = fitting(letter)
+    assert _size(found) <= MAX_BYTES
+    assert found.is_cut
+    assert found.dropped == dropped
+    assert (letter.value or b"").startswith(found.value or b"")
+    assert found.headers == letter.headers[: len(found.headers)]
+    if len(letter.value or b"") == BIG:
+        assert found.full_length == BIG
+        assert _size(found) > MAX_BYTES - 600_000
+    assert decode(found.value or b"", found.to_headers()) == found

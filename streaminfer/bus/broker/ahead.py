@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streaminfer.bus.broker.batches import Unread
-from streaminfer.bus.protocol import Partition, Record, Slice
+from streaminfer.bus.protocol import Partition, Record, Slice, Unreadable
 
 
 class Ahead:
@@ -40,5 +40,5 @@ def _record(partition: Partition, raw: Any) -> Record:
     # A header of Kafka may have no value; for us it is an empty one.
     headers = tuple((name, value or b"") for name, value in raw.headers) if raw.headers else ()
     if type(raw.value) is Unread:
-        return Record(partition, raw.offset, raw.timestamp, None, bytes(raw.value), headers, raw.value.reason)
+        return Unreadable(partition, raw.offset, raw.timestamp, None, bytes(raw.value), headers, raw.value.reason)
     return Record(partition, raw.offset, raw.timestamp, raw.key, raw.value, headers)

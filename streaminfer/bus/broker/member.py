@@ -61,7 +61,7 @@ class KafkaMember(KafkaReader):
         if not who.topics:
             raise ValueError(f"a member of group {who.group!r} needs at least one topic")
         for topic in who.topics:
-            catalog.entry(topic)
+            catalog.count(topic)
         self._catalog, self._who = catalog, who
         session_ms = int(connection.session_s * 1000)
         with translated(f"joining group {who.group!r}"):

@@ -27,6 +27,8 @@ class Catalog:
         self._connection = connection
         self._topics: dict[str, Topic] = {}
         self._asked_at: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}
+        """Partitions of topics that are read, of which nothing else need be known."""
 
     def topics(self) -> dict[str, Topic]:
         """Every topic of this bus, as it is now."""
@@ -45,23 +47,31 @@ class Catalog:
 
     def fresh(self, topic: str) -> Topic:
         """A topic as it is now; raises UnknownTopic."""
+        return self._load({self._connection.names.outside(topic): self.count(topic)})[topic]
+
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has now; raises UnknownTopic.
+
+        Nobody who reads somebody else's topic needs the right to see its settings, so they are not asked for.
+        """
+        self._connection.check_open()
         name = self._connection.names.outside(topic)
         described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
         counts = _counts(described)
         if name not in counts:
             self._topics.pop(topic, None)
+            self._numbers.pop(topic, None)
             raise UnknownTopic(f"there is no topic {topic!r}")
-        return self._load(counts)[topic]
+        self._numbers[topic] = counts[name]
+        return counts[name]
 
     def check_partition(self, partition: Partition) -> None:
-        """Raises UnknownTopic."""
-        topic = self.entry(partition.topic)
-        if partition.index >= topic.partitions:
-            topic = self.fresh(partition.topic)
-        if not 0 <= partition.index < topic.partitions:
-            raise UnknownTopic(
-                f"topic {partition.topic!r} has partitions 0 to {topic.partitions - 1}, not {partition.index}"
-            )
+        """Raises UnknownTopic. Partitions are added, never removed: a number that is large enough need not be new."""
+        number = self._numbers.get(partition.topic, 0)
+        if partition.index >= number:
+            number = self.count(partition.topic)
+        if not 0 <= partition.index < number:
+            raise UnknownTopic(f"topic {partition.topic!r} has partitions 0 to {number - 1}, not {partition.index}")
 
     def create(self, topics: Sequence[Topic]) -> None:
         """Checks all, then makes what is missing, then waits until every partition has a leader."""
