@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaminfer.bus.embedded import EmbeddedBus
-from streaminfer.bus.protocol import Output, Partition, Record
+from streaminfer.bus.protocol import Output, Partition, Record, Topic
 from streaminfer.runtime import letters, names
 from streaminfer.spec import parse_spec
 
@@ -108,3 +108,18 @@ def test_an_interrupted_retry_goes_on_where_it_stopped(bus: EmbeddedBus, monkeyp
     assert [letter.offset for letter in letters.pending(SPEC, bus)] == [2, 3, 4]
     assert list(letters.retry(SPEC, bus, letters.pending(SPEC, bus))) == [2, 1]
     assert [record.value for record in _events(bus)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_letter_with_a_part_of_its_record_is_not_sent_again(bus: EmbeddedBus) -> None:
+    _bury(bus, _record(5, value=b"x" * (3 << 20)), _record(6))
+    assert list(letters.retry(SPEC, bus, letters.pending(SPEC, bus))) == [1]
+    assert [(letter.offset, letter.full_length) for letter in letters.pending(SPEC, bus)] == [(5, 3 << 20)]
+
+
+def test_nothing_is_sent_again_to_somebody_elses_topic(bus: EmbeddedBus) -> None:
+    spec = parse_spec({"name": "demo", "data": {"topic": "orders"}, "model": {"kind": "poisson", "field": "k"}})
+    bus.create([Topic("orders", 1)])
+    bus.publish([letters.letter_output(spec, _record(0, topic="orders"), "why")])
+    with pytest.raises(names.NotOurs, match="'orders' is somebody else's"):
+        list(letters.retry(spec, bus, letters.pending(spec, bus)))
+    assert bus.ends("orders") == {0: 0}
