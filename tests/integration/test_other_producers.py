@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
+from streaminfer.bus.broker import batches
 from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import Output, Partition
 from tests.integration.existing import Place, url_of
@@ -106,6 +107,31 @@ def test_a_batch_that_explodes_is_one_dead_letter(place: Place, orders: str, kaf
     assert (letter.offset, letter.is_cut) == (place_of_bomb, False)
     assert 60_000 < len(letter.value or b"") < 200_000
     assert letter.reason.endswith("it expands (gzip) to more than 64 MiB")
+
+
+def test_batches_that_expand_to_much_together_are_read_in_several_polls(
+    place: Place, orders: str, kafka_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound on what one poll may expand to, brought down to where many small batches reach it."""
+    monkeypatch.setattr(batches, "MAX_FETCHED", 100_000)
+    producer = python_producer(kafka_address, compression_type="zstd")
+    for i in range(40):
+        producer.send(orders, b"%06d" % i + b" " * 40_000, partition=i % 2).get(20)
+    producer.close()
+    partitions = [Partition("orders", 0), Partition("orders", 1)]
+    found: dict[Partition, list[int]] = {partition: [] for partition in partitions}
+    polls = 0
+    with place.bus.reader(dict.fromkeys(partitions, 0)) as reader:
+        deadline = time.monotonic() + 30
+        while any(reader.position(partition) < 20 for partition in partitions):
+            polled = reader.poll(1.0).slices
+            assert sum(len(part.records) for part in polled) <= 3 + 3
+            for part in polled:
+                found[part.partition] += [int((record.value or b"")[:6]) for record in part.records]
+            polls += 1
+            assert time.monotonic() < deadline
+    assert found == {partitions[0]: list(range(0, 40, 2)), partitions[1]: list(range(1, 40, 2))}
+    assert polls >= 7
 
 
 def test_reading_asks_for_no_settings(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

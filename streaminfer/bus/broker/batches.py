@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka.errors import CorruptRecordError
+from kafka.errors import CorruptRecordError, KafkaError
 from kafka.record import memory_records
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
@@ -18,6 +18,21 @@ from streaminfer.bus.broker.expanding import EXPANDERS, TooBig
 
 MAX_EXPANDED: Final = 64 << 20
 """A batch may have this many bytes when it is expanded."""
+MAX_FETCHED: Final = 128 << 20
+"""No further batch is expanded in one poll after this many bytes."""
+
+
+class Enough(KafkaError):  # type: ignore[misc]  # kafka-python has no types
+    """What is fetched would expand too far for one poll: the rest is to be fetched again, later."""
+
+
+class Expanded:
+    """Bytes expanded since a poll began."""
+
+    total = 0
+
+
+expanded: Final = Expanded()
 
 
 class Unread(bytes):
@@ -27,7 +42,7 @@ class Unread(bytes):
 
 
 class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python has no types
-    """A batch that never raises while it is iterated: see above."""
+    """A batch that raises nothing but Enough while it is iterated: see above."""
 
     _buffer: bytearray
     _pos: int
@@ -44,12 +59,15 @@ class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ha
         if self._decompressed or self.compression_type == self.CODEC_NONE:
             self._decompressed = True
             return
+        if expanded.total >= MAX_FETCHED:
+            raise Enough
         name, expand = EXPANDERS.get(self.compression_type, (f"codec {self.compression_type}", None))
         try:
             if expand is None:
                 raise ValueError("is not known")
             self._buffer = bytearray(expand(bytes(memoryview(self._buffer)[self._pos :]), MAX_EXPANDED))
             self._pos = 0
+            expanded.total += len(self._buffer)
         except TooBig:
             self._spoilt = f"it expands ({name}) to more than {MAX_EXPANDED >> 20} MiB"
         except Exception as error:  # the codecs raise whatever they like

@@ -148,6 +148,7 @@ class KafkaReader:
 
     def _ask(self, wait: float) -> dict[Any, list[Any]] | None:
         """What a poll of kafka-python returns; None where it is not to be used."""
+        batches.expanded.total = 0
         try:
             found: dict[Any, list[Any]] = self._consumer.poll(int(wait * 1000), FETCH_RECORDS)
         except OffsetOutOfRangeError as error:
@@ -155,6 +156,9 @@ class KafkaReader:
             for place in error.args[0]:
                 raise self._out_of_range(self._names.partition(place)) from error
             raise translate(error, "reading") from error
+        except batches.Enough:
+            self._rewind()
+            return None
         except (KafkaError, OSError) as error:
             self._rewind()
             raise translate(error, "reading") from error
@@ -179,6 +183,8 @@ class KafkaReader:
 
     def _rewind(self) -> None:
         """Nothing that kafka-python may have dropped or handed to nobody is lost."""
+        # After an error kafka-python would ask what it had in hand for more, and get nothing, for ever.
+        self._consumer._fetcher._next_partition_records = None
         for partition in self._positions:
             self._place(partition)
 
