@@ -139,3 +139,19 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert encode(row) == '{"k":3,"x":0.5,"b":true,"t":"ü"}'.encode()
     with pytest.raises(TypeError, match="object is no value of an event"):
         encode({"k": object()})
+
+
+def _mapped(path: str) -> Any:
+    return parse_spec({"name": "demo", "data": {"fields": {"k": path}}, "model": {"kind": "poisson", "field": "k"}})
+
+
+def test_columns_are_the_places_of_the_fields() -> None:
+    """The events that a file becomes are read with the same mapping."""
+    assert _csv(b"n,k\n7,x\n", _mapped("n")) == [{"n": 7, "k": "x"}]
+    assert "has no column 'n', which the model reads" in _fails(b"k\n7\n", _mapped("n"))
+
+
+def test_a_table_has_no_nested_objects() -> None:
+    assert "k (from a.n) is inside an object, which CSV does not have; use a .ndjson file" in _fails(
+        b"k,a,a.n\n1,2,3\n", _mapped("a.n")
+    )
