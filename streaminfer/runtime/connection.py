@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from streaminfer.bus.connect import default_url, open_bus
-from streaminfer.bus.protocol import Bus
+from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.produce import publish_rows
@@ -28,9 +28,10 @@ class Connection:
 
     def snapshot(self, spec: Spec) -> PosteriorSnapshot | None:
         """The posterior now, or None where none was published yet."""
-        if names.topic(spec, "posterior") not in self.bus.topics():
+        try:
+            follower = Follower(spec, self.bus)
+        except UnknownTopic:
             return None
-        follower = Follower(spec, self.bus)
         try:
             found = follower.catch_up()
         finally:

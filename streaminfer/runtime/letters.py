@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streaminfer.bus.protocol import Bus, Output, Partition, Record
 from streaminfer.runtime import names
@@ -12,6 +12,7 @@ from streaminfer.wire.dead_letters import DeadLetter
 from streaminfer.wire.errors import WireError
 
 RETRY_BATCH = 500
+PORTION_BYTES = 8 << 20
 
 
 def letter_output(spec: Spec, record: Record, reason: str) -> Output:
@@ -22,6 +23,20 @@ def letter_output(spec: Spec, record: Record, reason: str) -> Output:
     )
     value = b"" if letter.value is None else letter.value
     return Output(names.topic(spec, "dead-letters"), value, letter.key, 0, letter.to_headers())
+
+
+def publish(bus: Bus, outputs: Sequence[Output]) -> None:
+    """Writes dead letters in portions: many that are large, all at once, might never be durable in time."""
+    portion: list[Output] = []
+    size = 0
+    for output in outputs:
+        portion.append(output)
+        size += len(output.value or b"")
+        if size >= PORTION_BYTES:
+            bus.publish(portion)
+            portion, size = [], 0
+    if portion:
+        bus.publish(portion)
 
 
 def pending(spec: Spec, bus: Bus) -> list[DeadLetter]:

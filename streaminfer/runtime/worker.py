@@ -15,9 +15,8 @@ import numpy as np
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
 from streaminfer.models.model import Posterior
-from streaminfer.runtime import names
+from streaminfer.runtime import letters, names
 from streaminfer.runtime.follower import Follower
-from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
@@ -220,10 +219,10 @@ class Worker:
         step = svb.step(self._spec.model, self._newest_base(), decoded.events)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        letters = [letter_output(self._spec, records[bad.place], bad.reason) for bad in decoded.bad]
-        letters += [letter_output(self._spec, record, record.fault) for record in faulty]
-        increment = self._increment(batch, len(decoded.events), len(letters), step=step)
-        return letters, increment
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason) for bad in decoded.bad]
+        buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
+        increment = self._increment(batch, len(decoded.events), len(buried), step=step)
+        return buried, increment
 
     def _newest_base(self) -> Posterior:
         snapshot = self._follower.snapshot
@@ -252,9 +251,7 @@ class Worker:
 
     def _publish(self, learned: list[tuple[list[Output], Increment]]) -> None:
         """Dead letters are durable before the increment that passes them; increments before they count as sent."""
-        letters = [letter for found, _ in learned for letter in found]
-        if letters:
-            self._bus.publish(letters)
+        letters.publish(self._bus, [letter for found, _ in learned for letter in found])
         outputs, of = [], []
         for _, increment in learned:
             for data in increments.encode(increment, self._bus.max_record_bytes):

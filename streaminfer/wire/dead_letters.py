@@ -124,6 +124,8 @@ def decode(value: bytes | None, headers: Headers) -> DeadLetter:
         length = int(ours["length"]) if "length" in ours else None
     except (KeyError, ValueError) as error:
         raise BadValue(f"a dead letter without its source: {error}") from error
+    if length is not None and length < 0:
+        raise BadValue(f"a dead letter of a value of {length} bytes")
     if partition < 0 or offset < 0:
         raise BadValue(f"a dead letter from partition {partition}, offset {offset}")
     original = None if ours["tombstone"] == b"1" else value

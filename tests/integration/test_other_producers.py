@@ -42,7 +42,7 @@ def python_producer(address: str, **options: Any) -> KafkaProducer:
 
 
 def c_producer(address: str, **options: Any) -> confluent_kafka.Producer:
-    return confluent_kafka.Producer({"bootstrap.servers": address, "linger.ms": 50, **options})
+    return confluent_kafka.Producer({"bootstrap.servers": address, "linger.ms": 50, "log_level": 0, **options})
 
 
 def c_send(producer: confluent_kafka.Producer, topic: str, partition: int, *values: bytes | None) -> None:
@@ -157,6 +157,20 @@ def _address(url: str) -> tuple[Any, ...]:
     from streaminfer.bus.broker.settings import parse_address
 
     return (parse_address(url.removeprefix("kafka:")),)
+
+
+@pytest.mark.long
+def test_many_large_letters_at_once(place: Place, orders: str, kafka_address: str) -> None:
+    """150 MB of junk that a single fetch brings, and events behind it."""
+    producer = python_producer(kafka_address, compression_type="zstd", max_request_size=4_000_000)
+    for _ in range(50):
+        producer.send(orders, b"x" * 3_000_000, partition=0).get(20)
+    producer.close()
+    place.publish(*(Output("orders", place.event(1), partition=0) for _ in range(50)))
+    with place.running() as services:
+        found = services.until_idle(timeout=120)
+    assert (found.n_events, found.n_dead_lettered, found.n_lost) == (50, 50, 0)
+    assert {(letter.full_length, letter.is_cut) for letter in place.letters()} == {(3_000_000, True)}
 
 
 @pytest.mark.long

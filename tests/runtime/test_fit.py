@@ -72,3 +72,13 @@ def test_a_bad_row_is_told_by_its_place_among_all(at: int, row: Any, text: str) 
     with pytest.raises(RowError) as caught:
         fit(spec, rows)
     assert str(caught.value) == text
+
+
+def test_rows_have_the_fields_where_events_have_them() -> None:
+    data = {"topic": "clicks", "fields": {"y": "page.clicked"}}
+    spec = parse_spec({"name": "demo", "data": data, "model": {"kind": "bernoulli", "field": "y"}})
+    found = fit(spec, [{"page": {"clicked": np.int64(1)}}, {"page": {"clicked": 0}, "y": 1}])
+    assert found.snapshot.statistics.tolist() == [1, 1]
+    assert found.log_predictive({"page": {"clicked": 1}}) == pytest.approx(np.log(0.5))
+    with pytest.raises(RowError, match=r"row 0: y \(from page.clicked\): must be 0 or 1 \(got 7\)"):
+        fit(spec, [{"page": {"clicked": 7}, "y": 1}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -123,3 +123,19 @@ def test_nothing_is_sent_again_to_somebody_elses_topic(bus: EmbeddedBus) -> None
     with pytest.raises(names.NotOurs, match="'orders' is somebody else's"):
         list(letters.retry(spec, bus, letters.pending(spec, bus)))
     assert bus.ends("orders") == {0: 0}
+
+
+def test_large_letters_are_written_in_portions(bus: EmbeddedBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    real = bus.publish
+
+    def publish(outputs: Sequence[Output]) -> list[int]:
+        sizes.append(len(outputs))
+        return real(outputs)
+
+    monkeypatch.setattr(bus, "publish", publish)
+    records = [_record(i, value=b"x" * 1_000_000) for i in range(20)]
+    letters.publish(bus, [letters.letter_output(SPEC, record, "why") for record in records])
+    letters.publish(bus, [])
+    assert sizes == [9, 9, 2]
+    assert len(letters.pending(SPEC, bus)) == 20

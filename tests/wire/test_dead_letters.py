@@ -67,6 +67,8 @@ def _with(name: str, value: bytes) -> Headers:
         _with("offset", b"9" * 5000),
         _with("partition", b"1.0"),
         _with("topic", b"\xff"),
+        (("streaminfer-length", b"x"), *_with("offset", b"1")),
+        (("streaminfer-length", b"-1"), *_with("offset", b"1")),
     ],
 )
 def test_headers_that_are_not_ours(headers: Headers) -> None:
