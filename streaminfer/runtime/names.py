@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaminfer.bus.protocol import Bus, Topic, Unavailable, UnknownTopic
+from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
 from streaminfer.topics import declarations
 
@@ -14,8 +14,8 @@ class NotOurs(ValueError):
     """Something would be written to a topic that somebody else fills."""
 
 
-class DataTopicMissing(Unavailable):
-    """The topic that somebody else should fill is not there. It may come yet: services wait, commands fail."""
+class DataTopicMissing(BusError):
+    """The topic that somebody else should fill is not there."""
 
 
 def topic(spec: Spec, short: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Unavailable
 from streaminfer.runtime import loop, names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.service import Builder, Service
@@ -44,7 +45,10 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
 
         def start() -> Service:
             names.create_topics(spec, bus)
-            names.check_data_topic(spec, bus)
+            try:
+                names.check_data_topic(spec, bus)
+            except names.DataTopicMissing as error:
+                raise Unavailable(str(error)) from error  # its owner may come up later than we
             return build(spec, bus, health.registry, instance)
 
         if http:
