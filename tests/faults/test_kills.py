@@ -15,8 +15,6 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 SERVICES = ("svb-worker", "master")
 KILLS_OF_ONE_UP = 5
 """Then `up` itself is killed and started again, which also keeps the waits before its restarts short."""

@@ -12,8 +12,6 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Programs, document, free_port, n_events, wait_for
 from tests.faults.watching import Watcher
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 EVENTS = 20_000
 PARTITIONS = 4
 

@@ -13,8 +13,6 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, children, document, is_running, n_events, wait_for
 from tests.faults.watching import Watcher
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 EVENTS = 4000
 
 

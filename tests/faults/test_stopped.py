@@ -14,8 +14,6 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, document, n_events, wait_for
 from tests.faults.watching import Watcher
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 SESSION = 10.0
 """Seconds that a silent member keeps its partitions."""
 EVENTS = 12_000

@@ -10,8 +10,6 @@ from tests.faults import answers
 from tests.faults.answers import MODELS, Case
 from tests.faults.programs import Programs, document
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 EVENTS = 3000
 FULL = list(product(MODELS, (1, 2, 4), (1, 4)))
 CHOSEN = [

@@ -78,4 +78,5 @@ def translated(what: str) -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name, text = type(error).__name__, str(error)
+    return text if text.startswith(name) else f"{name}: {text}" if text else name
