@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,24 @@ BUSES: dict[str, Callable[[pytest.FixtureRequest, Path], str]] = {"embedded": em
 GROUPS = {"embedded": "processes", "kafka": "kafka"}
 """Tests of one group run one after the other: two cores are busy with one of each."""
 
-PARAMS = [pytest.param(bus, id=name, marks=pytest.mark.xdist_group(GROUPS[name])) for name, bus in BUSES.items()]
+
+def params(later: tuple[str, ...] = ()) -> list[Any]:
+    """Every bus; those of `later` only in the long run."""
+    marks = {
+        name: [pytest.mark.xdist_group(GROUPS[name]), *([pytest.mark.long] if name in later else [])] for name in BUSES
+    }
+    return [pytest.param(bus, id=name, marks=marks[name]) for name, bus in BUSES.items()]
 
 
-@pytest.fixture(params=PARAMS)
+@pytest.fixture(params=params())
 def bus_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param(request, tmp_path))
+
+
+kafka_later = pytest.mark.parametrize("bus_url", params(later=("kafka",)), indirect=True)
+"""On a test: every bus, Kafka only in the long run. Another test of the same kind is on Kafka in every run."""
+
+
+def kind(url: str) -> str:
+    """Which row of BUSES a URL comes from: a broker takes longer for the same, so tests have sizes for each."""
+    return url.partition(":")[0]

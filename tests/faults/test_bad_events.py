@@ -18,6 +18,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
 from tests.contracts.bus_harness import read_all
+from tests.faults.buses import kafka_later
 from tests.faults.programs import Programs, document, n_events, services, wait_for
 
 GOOD = 20_000
@@ -127,6 +128,7 @@ def test_bad_events_are_dead_letters_once_and_are_sent_again_once(
         assert len(read_all(bus, TOPIC)) == GOOD + 3 * BAD
 
 
+@kafka_later
 def test_a_worker_killed_among_bad_events_buries_each_once(programs: Programs, bus_url: str, mixture: Mixture) -> None:
     up = programs.start("up", mixture.spec, "--workers", 2, "--bus", bus_url)
     for part in range(4):
