@@ -1,7 +1,8 @@
 """watch a posterior follow a stream while its processes are killed, and compare it with the exact answer
 
 Parcels arrive; how long a delivery takes depends on distance, weight and rain. Three workers and a master learn it
-from the stream. Some of them are killed on purpose, in the middle of their work.
+from the stream. Some of them are killed on purpose, in the middle of their work. On a bus of yours (--bus) it has topics
+of its own, delivery-…, which stay there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -31,13 +33,13 @@ from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec, load_spec
 
 SPEC: Final = """\
-name: delivery
-data: {format: json, partitions: 4}
+name: {name}
+data: {{format: json, partitions: 4}}
 model:
   kind: linear_regression
   features: [distance_km, weight_kg, rain]
   target: minutes
-inference: {method: svb, minibatch: 64}
+inference: {{method: svb, minibatch: 64}}
 """
 NAMES: Final = ("start", "per km", "per kg", "rain", "noise variance")
 TRUTH: Final = np.array([12.0, 2.4, 0.8, 5.0])
@@ -56,6 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", metavar="S", type=whole(1, 3600), default=16, help="their span (default: %(default)s)"
     )
     parser.add_argument("--kills", metavar="K", type=few, default=8, help="processes killed (default: %(default)s)")
+    parser.add_argument("--bus", metavar="URL", help="the bus (default: an embedded one, in a temporary folder)")
     parser.add_argument("--seed", type=int, default=1, help="of the data and the kills (default: %(default)s)")
 
 
@@ -63,8 +66,9 @@ def command(options: argparse.Namespace) -> int:
     data = parcels(np.random.default_rng(options.seed), options.events)
     with tempfile.TemporaryDirectory(prefix="streaminfer-demo-") as folder:
         path = Path(folder) / "delivery.yaml"
-        path.write_text(SPEC)
-        url = f"embedded:{folder}/bus"
+        # On a bus that stays, an earlier demo may have been: its events are not these.
+        path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
+        url = options.bus or f"embedded:{folder}/bus"
         print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed:\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
