@@ -76,7 +76,7 @@ def command(options: argparse.Namespace) -> int:
             play = Play(spec, bus, job.supervisor, data, options)
             screen = Screen()
             for status in job.run(StopSignal()):
-                play.tick()
+                play.tick(status)
                 screen.show(play, status)
                 if play.finished(status):
                     screen.show(play, status, last=True)
@@ -103,7 +103,7 @@ class Play:
     ) -> None:
         self.spec, self._bus, self._supervisor, self._data = spec, bus, supervisor, data
         self._rng = random.Random(options.seed)  # noqa: S311 (whom to kill is no secret)
-        self._started = time.monotonic()
+        self._started: float | None = None
         self._seconds = options.seconds
         gaps = [(i + self._rng.uniform(0.2, 0.8)) / max(1, options.kills) for i in range(options.kills)]
         self._moments = [options.seconds * gap for gap in gaps]
@@ -111,7 +111,11 @@ class Play:
         self.sent = 0
         self.killed: list[str] = []
 
-    def tick(self) -> None:
+    def tick(self, status: Status) -> None:
+        if self._started is None:
+            if status.snapshot is None:
+                return  # nobody watches yet: the processes are still starting
+            self._started = time.monotonic()
         elapsed = time.monotonic() - self._started
         due = min(len(self._data), int(len(self._data) * elapsed / self._seconds))
         if due > self.sent:
