@@ -1,8 +1,8 @@
 """watch a posterior follow a stream while its processes are killed, and compare it with the exact answer
 
 Parcels arrive; how long a delivery takes depends on distance, weight and rain. Three workers and a master learn it
-from the stream. Some of them are killed on purpose, in the middle of their work. On a bus of yours (--bus) it has topics
-of its own, delivery-…, which stay there.
+from the stream. Some of them are killed on purpose, in the middle of their work. On a bus of yours (--bus) it
+has topics of its own, delivery-…, which stay there.
 """
 
 from __future__ import annotations
