@@ -15,6 +15,7 @@ from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
+from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
@@ -37,12 +38,18 @@ def command(options: argparse.Namespace) -> int:
         names.own_data_topic(spec)
     children = children_of(options.workers, options.spec, options.bus, options.verbose)
     stopping = StopSignal()
-    with open_bus(options.bus) as bus, ExitStack() as stack:
-        job = Job(spec, bus, children, options.data, options.until_idle)
+    with ExitStack() as stack:
         health = Health(CollectorRegistry())
         metrics = UpMetrics(health.registry, spec.name)
         if address:
             stack.enter_context(serve(health, *address))
+        bus = patiently(lambda: open_bus(options.bus), stopping, health.beat)
+        if bus is None:
+            return 1
+        stack.enter_context(bus)
+        job = patiently(lambda: Job(spec, bus, children, options.data, options.until_idle), stopping, health.beat)
+        if job is None:
+            return 1
         line, rate = StatusLine(), Rate()
         for status in job.run(stopping):
             health.beat(job.ready)

@@ -15,6 +15,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
 from streaminfer.runtime import loop, names
 from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.service import Builder, Service
 from streaminfer.spec import Spec
 
@@ -40,8 +41,14 @@ class StopSignal:
 def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: str | None) -> None:
     """Runs one service in the foreground until it is told to stop."""
     stopping = StopSignal()
-    with open_bus(bus_url) as bus, ExitStack() as stack:
-        health = Health(CollectorRegistry())
+    health = Health(CollectorRegistry())
+    with ExitStack() as stack:
+        if http:
+            stack.enter_context(serve(health, *parse_address(http)))
+        bus = patiently(lambda: open_bus(bus_url), stopping, health.beat)
+        if bus is None:
+            return
+        stack.enter_context(bus)
 
         def start() -> Service:
             names.create_topics(spec, bus)
@@ -51,6 +58,4 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
                 raise Unavailable(str(error)) from error  # its owner may come up later than we
             return build(spec, bus, health.registry, instance)
 
-        if http:
-            stack.enter_context(serve(health, *parse_address(http)))
         loop.run(start, stopping, health.beat)
