@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +21,6 @@ from streaminfer.runtime.follower import Follower
 from streaminfer.services import SERVICES
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.dead_letters import DeadLetter
-
-
-def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
-    """A bus of one's own."""
-    if kind == "embedded":
-        return f"embedded:{folder / 'bus'}"
-    return f"kafka://{request.getfixturevalue('kafka_address')}/t{uuid.uuid4().hex[:12]}"
 
 
 class Running:
@@ -86,6 +78,9 @@ class Place:
         """A bad one, remembered."""
         self.bad.append(value)
         return value
+
+    def close(self) -> None:
+        self.bus.close()
 
     def publish(self, *outputs: Output) -> None:
         self.bus.publish(list(outputs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 from streaminfer.bus.broker import batches
 from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import Output, Partition
-from tests.integration.existing import Place, url_of
+from tests.faults.buses import kafka
+from tests.integration.existing import Place
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
@@ -24,11 +26,8 @@ HEADERS = [("trace", b"\x00\xff"), ("empty", b""), ("none", None)]
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path, url_of("kafka", request, tmp_path))
-    try:
+    with closing(Place(tmp_path, kafka(request, tmp_path))) as made:
         yield made
-    finally:
-        made.bus.close()
 
 
 @pytest.fixture
