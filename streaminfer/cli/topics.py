@@ -6,10 +6,12 @@ import argparse
 from typing import Any
 
 from streaminfer.bus.connect import open_bus
-from streaminfer.bus.protocol import Bus, Topic
+from streaminfer.bus.protocol import Bus, Topic, UnknownTopic
 from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
 from streaminfer.runtime import names
 from streaminfer.spec import load_spec
+
+MISSING = "missing: somebody else's, which streaminfer does not make"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,15 +36,18 @@ def command(options: argparse.Namespace) -> int:
     else:
         header = ["topic", "partitions", "cleanup", "retention", "records", "status"]
         print_table(header, [[_text(row[name]) for name in header] for row in rows])
-    return 1 if spec.data.topic is not None and spec.data.topic not in there else 0
+    return 1 if rows[0]["status"] == MISSING else 0
 
 
 def _foreign_row(bus: Bus, name: str, found: Topic | None) -> dict[str, Any]:
-    """A topic that somebody else fills: as it is, with nothing to compare it to."""
-    if found is None:
-        unknown = dict.fromkeys(("partitions", "cleanup", "retention", "records"))
-        return {"topic": name, **unknown, "status": "missing: somebody else's, which streaminfer does not make"}
-    return {**_row(bus, found, found), "status": "somebody else's"}
+    """A topic that somebody else fills: as it is, with nothing to compare it to, and as far as it may be seen."""
+    if found is not None:
+        return {**_row(bus, found, found), "status": "somebody else's"}
+    row: dict[str, Any] = {"topic": name, **dict.fromkeys(("partitions", "cleanup", "retention", "records"))}
+    try:
+        return {**row, "partitions": len(bus.starts(name)), "records": _records(bus, name), "status": "somebody else's"}
+    except UnknownTopic:
+        return {**row, "status": MISSING}
 
 
 def _row(bus: Bus, declared: Topic, found: Topic | None) -> dict[str, Any]:

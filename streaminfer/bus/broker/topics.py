@@ -11,7 +11,7 @@ from kafka.errors import TopicAlreadyExistsError
 
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.declaration import check, missing
-from streaminfer.bus.protocol import Partition, Topic, Unavailable, UnknownTopic
+from streaminfer.bus.protocol import BusError, Partition, Topic, Unavailable, UnknownTopic
 
 OVERHEAD: Final = 128 << 10
 """Kafka limits batches, not records: room for what it adds to a record, and for a full batch of small ones."""
@@ -31,7 +31,7 @@ class Catalog:
         """Partitions of topics that are read, of which nothing else need be known."""
 
     def topics(self) -> dict[str, Topic]:
-        """Every topic of this bus, as it is now."""
+        """Every topic of this bus whose settings this user may see, as it is now."""
         described = self._connection.ask("listing topics", lambda admin: admin.describe_topics())
         counts = _counts(described)
         named = {name: self._connection.names.inside(name) for name in counts}
@@ -47,7 +47,9 @@ class Catalog:
 
     def fresh(self, topic: str) -> Topic:
         """A topic as it is now; raises UnknownTopic."""
-        return self._load({self._connection.names.outside(topic): self.count(topic)})[topic]
+        found = self._load({self._connection.names.outside(topic): self.count(topic)})
+        _check_seen([topic], found)
+        return found[topic]
 
     def count(self, topic: str) -> int:
         """How many partitions a topic has now; raises UnknownTopic.
@@ -94,7 +96,9 @@ class Catalog:
     def _kept(self, topics: Sequence[Topic]) -> dict[str, Topic]:
         names = [self._connection.names.outside(topic.name) for topic in topics]
         described = self._connection.ask("describing topics", lambda admin: admin.describe_topics(names))
-        return self._load(_counts(described), again=True)
+        found = self._load(_counts(described), again=True)
+        _check_seen([self._connection.names.inside(name) or name for name in _counts(described)], found)
+        return found
 
     def _make(self, topics: Sequence[Topic]) -> None:
         settings = self._connection.settings
@@ -143,17 +147,19 @@ class Catalog:
             time.sleep(0.05)
 
     def _load(self, counts: dict[str, int], again: bool = False) -> dict[str, Topic]:
-        """Topics by their names here, from the broker's names and numbers of partitions."""
+        """Topics by their names here, from the broker's names and numbers of partitions; none of hidden settings."""
         now = time.monotonic()
         inside = {name: self._connection.names.inside(name) or name for name in counts}
         unknown = [name for name in counts if again or inside[name] not in self._topics]
         configs = self._configs(unknown) if unknown else {}
         for name, count in counts.items():
             short = inside[name]
-            kept = configs.get(name) or self._topics[short]
+            kept = configs.get(name) or self._topics.get(short)
+            if kept is None:
+                continue
             self._topics[short] = Topic(short, count, kept.cleanup, kept.retention_ms, kept.max_bytes)
             self._asked_at[short] = now
-        return {short: self._topics[short] for short in inside.values()}
+        return {short: self._topics[short] for short in inside.values() if short in self._topics}
 
     def _configs(self, names: Sequence[str]) -> dict[str, Topic]:
         keys = ("cleanup.policy", "retention.ms", "max.message.bytes")
@@ -163,11 +169,21 @@ class Catalog:
         )
         found = {}
         for name, values in answer["topic"].items():
+            if not values:
+                continue  # what a broker answers to one who may not see them
             cleanup, retention, size = (values[key]["value"] for key in keys)
             found[name] = Topic(
                 name, 1, cleanup, None if int(retention) == FOREVER else int(retention), int(size) - OVERHEAD
             )
         return found
+
+
+def _check_seen(wanted: Sequence[str], found: dict[str, Topic]) -> None:
+    for name in wanted:
+        if name not in found:
+            raise BusError(
+                f"topic {name!r}: this user may not see its settings; to write there it needs the right DescribeConfigs"
+            )
 
 
 def _make_one(admin: Any, name: str, wanted: dict[str, Any], timeout_ms: int) -> None:
