@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.buses import bus_url, shared_bus_url
+from tests.faults.buses import bus_url
 from tests.faults.programs import Programs, programs
 
-__all__ = ["bus_url", "programs", "shared_bus_url"]
+__all__ = ["bus_url", "programs"]
 
 SPEC = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}, inference: {minibatch: 10}}\n"
 ONES, ZEROS = 70, 30
@@ -33,6 +33,12 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
         yield made
     finally:
         made.programs.close()
+
+
+@pytest.fixture(scope="module")
+def shared_bus_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One bus for all tests of a module, which must use spec names of their own."""
+    return f"embedded:{tmp_path_factory.mktemp('shared') / 'bus'}"
 
 
 @pytest.fixture(scope="module")
