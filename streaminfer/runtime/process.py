@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import loop, schemas
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.service import Builder, Service
 from streaminfer.spec import Spec
@@ -43,8 +43,7 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
         health = Health(CollectorRegistry())
 
         def start() -> Service:
-            names.create_topics(spec, bus)
-            return build(spec, bus, health.registry, instance)
+            return build(spec, bus, health.registry, instance, schemas.prepare(spec, bus))
 
         if http:
             stack.enter_context(serve(health, *parse_address(http)))

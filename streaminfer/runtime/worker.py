@@ -27,6 +27,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import events as event_formats
 from streaminfer.wire import increments
+from streaminfer.wire.avro import DECLARED, Schemas
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +53,14 @@ class Worker:
         identity: str,
         metrics: WorkerMetrics,
         instance: str | None = None,
+        schemas: Schemas = DECLARED,
     ) -> None:
+        self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
         self._decode = event_formats.FORMATS[spec.data.format]
         self._topic = names.topic(spec, "events")
         self._increments = Partition(names.topic(spec, "increments"), 0)
-        self._follower = Follower(spec, bus)
+        self._follower = Follower(spec, bus, schemas=schemas)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
@@ -252,7 +255,7 @@ class Worker:
             self._bus.publish(letters)
         outputs, of = [], []
         for _, increment in learned:
-            for data in increments.encode(increment, self._bus.max_record_bytes):
+            for data in increments.encode(increment, self._bus.max_record_bytes, self._schemas):
                 key = str(increment.partition).encode()
                 outputs.append(Output(self._increments.topic, data, key, self._increments.index))
                 of.append(increment)

@@ -10,7 +10,8 @@ import fastavro
 import numpy as np
 import pytest
 
-from streaminfer.wire import avro, increments, snapshots
+from streaminfer.wire import increments, snapshots
+from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, BadFrame, WireError
 from tests.wire.messages import ABOUT, NATURAL, VALUES, increment, snapshot
 
@@ -30,13 +31,13 @@ def test_any_reader_of_avro_reads_the_same_after_five_bytes(topic: str) -> None:
     body = io.BytesIO(record[5:])
     value = fastavro.schemaless_reader(body, json.loads((TOPICS / file).read_text()), None)
     assert body.read() == b""
-    assert value == avro.decode(topic, record)
+    assert value == DECLARED.decode(topic, record)
 
 
 def test_numbers_are_little_endian_float64() -> None:
-    value = avro.decode("increments", RECORDS["increments"])
+    value = DECLARED.decode("increments", RECORDS["increments"])
     assert value["statistics"] == VALUES.astype("<f8").tobytes()
-    payload = avro.decode("posterior", RECORDS["posterior"])["payload"]
+    payload = DECLARED.decode("posterior", RECORDS["posterior"])["payload"]
     assert np.frombuffer(payload, "<f8").tolist() == [*VALUES, *NATURAL]
 
 
@@ -45,14 +46,14 @@ def test_a_record_cut_anywhere_is_refused(topic: str) -> None:
     record = RECORDS[topic]
     for length in range(len(record)):
         with pytest.raises(BadFrame if length < 5 else BadBody):
-            avro.decode(topic, record[:length])
+            DECLARED.decode(topic, record[:length])
 
 
 @pytest.mark.parametrize("topic", RECORDS)
 def test_bytes_left_over_are_refused(topic: str) -> None:
     for extra in (b"\x00", RECORDS[topic]):
         with pytest.raises(BadBody, match=f"{len(extra)} bytes are left over after the record"):
-            avro.decode(topic, RECORDS[topic] + extra)
+            DECLARED.decode(topic, RECORDS[topic] + extra)
 
 
 def test_frames_that_are_not_ours() -> None:
@@ -69,14 +70,14 @@ def test_frames_that_are_not_ours() -> None:
     }
     for text, data in cases.items():
         with pytest.raises(BadFrame) as caught:
-            avro.decode("increments", data)
+            DECLARED.decode("increments", data)
         assert str(caught.value) == text
         assert caught.value.reason == "bad-frame"
 
 
 def test_a_topic_without_schema_has_no_records_of_this_kind() -> None:
     with pytest.raises(LookupError, match="topic events has no schema"):
-        avro.encode("events", {})
+        DECLARED.encode("events", {})
 
 
 def test_every_reason_is_a_word_of_its_own() -> None:
