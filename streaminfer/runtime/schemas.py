@@ -5,7 +5,7 @@ Asked once, at the start: a registry that goes away later disturbs nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus
@@ -28,22 +28,28 @@ class Registered(NamedTuple):
 
 def prepare(spec: Spec, bus: Bus) -> Schemas:
     """For those who write: makes the topics that are missing, registers their schemas, gives the ids to write."""
-    earlier = earlier_ids()
     settings_from()  # what cannot work is told before anything is made
     names.create_topics(spec, bus)
-    registry = _registry()
-    if registry is None:
-        return Schemas(earlier=earlier)
-    return Schemas({t: registry.register(subject(spec, bus, t), schema_text(t)) for t in _framed()}, earlier)
+    return _schemas(spec, bus, _framed(), Registry.register)
 
 
 def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
     """For those who only read: the ids that records of some topics may have. Registers nothing."""
+    return _schemas(spec, bus, topics, Registry.find)
+
+
+def _schemas(spec: Spec, bus: Bus, topics: Iterable[str], ask: Callable[[Registry, str, str], int | None]) -> Schemas:
+    registered: dict[str, int] = {}
     earlier, registry = earlier_ids(), _registry()
     if registry is None:
         return Schemas(earlier=earlier)
-    found = {t: registry.find(subject(spec, bus, t), schema_text(t)) for t in topics}
-    return Schemas({topic: id_ for topic, id_ in found.items() if id_ is not None}, earlier)
+    for topic in topics:
+        about = subject(spec, bus, topic), schema_text(topic)
+        found = ask(registry, *about)
+        if found is not None:
+            registered[topic] = found
+        earlier[topic] = earlier.get(topic, frozenset()) | registry.same_ids(*about)
+    return Schemas(registered, earlier)
 
 
 def configured() -> bool:

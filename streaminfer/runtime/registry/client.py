@@ -11,6 +11,8 @@ from streaminfer.wire.avro import MAX_ID
 
 _NOT_THERE = frozenset((40401, 40402, 40403))
 """Error codes for a missing subject, version and schema."""
+MAX_VERSIONS = 20
+"""Versions of a subject that are looked at, from the newest on."""
 
 
 class Registry:
@@ -37,6 +39,17 @@ class Registry:
             raise RegistryError(self._conversation.say(f"does not let {subject} be made"))
         return self._verified(answer, subject, schema)
 
+    def same_ids(self, subject: str, schema: str) -> frozenset[int]:
+        """The ids of all versions of a subject that are the same schema: releases may differ in its documentation."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        listed = self._ask("GET", path)
+        versions = [] if listed is None else listed.value
+        if not isinstance(versions, list) or not all(type(version) is int for version in versions):
+            raise RegistryError(self._conversation.say(f"does not list the versions of {subject}"))
+        answers = [self._ask("GET", f"{path}/{version}") for version in sorted(versions)[-MAX_VERSIONS:]]
+        found = [answer for answer in answers if answer is not None and same(str(answer.body.get("schema")), schema)]
+        return frozenset(self._id(answer, subject) for answer in found)
+
     def objection(self, subject: str, schema: str) -> str | None:
         """Why the schema cannot follow the newest one of the subject; None where it can, or would be the first."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
@@ -49,7 +62,7 @@ class Registry:
         listed = words if isinstance(words, list) else [words]
         return self._conversation.words("; ".join(str(word) for word in listed if word)) or "no reason is given"
 
-    def _verified(self, answer: Answer, subject: str, schema: str) -> int:
+    def _id(self, answer: Answer, subject: str) -> int:
         found = answer.body.get("id")
         if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= MAX_ID:
             raise RegistryError(
@@ -57,6 +70,10 @@ class Registry:
                     f"gives {subject} the id {self._conversation.words(found)!r}, which is none from 1 to {MAX_ID}"
                 )
             )
+        return found
+
+    def _verified(self, answer: Answer, subject: str, schema: str) -> int:
+        found = self._id(answer, subject)
         kept = self._ask("GET", f"/schemas/ids/{found}")
         text = None if kept is None else kept.body.get("schema")
         if not isinstance(text, str) or not same(text, schema):

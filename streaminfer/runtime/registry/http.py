@@ -32,10 +32,15 @@ class RegistryUnavailable(Unavailable):
 
 
 class Answer(NamedTuple):
-    """A status below 500 and the JSON object that came with it."""
+    """A status below 500 and the JSON value that came with it."""
 
     status: int
-    body: dict[str, Any]
+    value: Any
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The value where it is an object; an empty one otherwise, which has nothing that anybody looks for."""
+        return self.value if isinstance(self.value, dict) else {}
 
     @property
     def code(self) -> int:
@@ -71,7 +76,7 @@ class Conversation:
             raise RegistryError(
                 self.say(f"answers with a redirect (status {status}), which is not followed: set {URL}")
             )
-        return Answer(status, self._object(data))
+        return Answer(status, self._parsed(data))
 
     def say(self, what: str) -> str:
         """A message about the registry."""
@@ -111,34 +116,34 @@ class Conversation:
 
     def _response(self, sock: socket.socket, *arguments: Any, **options: Any) -> HTTPResponse:
         response = HTTPResponse(sock, *arguments, **options)
-        response.fp.close()
-        response.fp = io.BufferedReader(_Timed(sock, self._deadline))
+        response.fp = io.BufferedReader(_Timed(sock, response.fp.detach(), self._deadline))
         return response
 
-    def _object(self, data: bytes) -> dict[str, Any]:
+    def _parsed(self, data: bytes) -> Any:
         if len(data) > MAX_BYTES:
             raise RegistryError(self.say(f"answers with more than {MAX_BYTES} bytes"))
         try:
-            found = json.loads(data)
+            return json.loads(data)
         except (ValueError, RecursionError):
             raise RegistryError(self.say(f"answers with what is no JSON; {PATH_HINT}")) from None
-        if not isinstance(found, dict):
-            raise RegistryError(self.say(f"answers with no JSON object; {PATH_HINT}"))
-        return found
 
 
 class _Timed(io.RawIOBase):
     """A socket's bytes until a deadline: a socket's own timeout begins anew with every byte that trickles in."""
 
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock, self._deadline = sock, deadline
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: float) -> None:
+        self._sock, self._raw, self._deadline = sock, raw, deadline
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int | None:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no whole answer in time")
         self._sock.settimeout(left)
-        return self._sock.recv_into(buffer)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
