@@ -19,7 +19,7 @@ from tests.registry_server import Registry
 pytestmark = pytest.mark.xdist_group("kafka")
 
 OTHER = {"type": "record", "name": "Snapshot", "namespace": "streaminfer", "fields": [{"name": "x", "type": "long"}]}
-SMALL = "STREAMINFER_SCHEMA_IDS"
+EARLIER = "STREAMINFER_SCHEMA_IDS"
 
 
 @pytest.fixture(autouse=True)
@@ -64,10 +64,8 @@ def test_an_incompatible_subject_is_an_error(registry: Registry, told: Programs,
     rows = told.run("topics", path, "--json", "--bus", f"embedded:{told.folder / 'bus'}").documents
     assert rows[2]["schema"].startswith("incompatible: ")
     assert rows[2]["schema_id"] is None
-    assert (
-        registry.ids("odd.posterior-value") == [rows[1]["schema_id"] - 1]
-        or len(registry.ids("odd.posterior-value")) == 1
-    )
+    assert rows[1]["schema"] == "registered"
+    assert len(registry.ids("odd.posterior-value")) == 1
 
 
 def test_topics_show_subject_id_and_status(registry: Registry, told: Programs) -> None:
@@ -113,9 +111,9 @@ def test_switched_on_and_off_in_the_life_of_a_posterior(registry: Registry, told
     lost = told.run("run", "master", path, "--bus", url, code=1)
     assert f"schema id {given} is not the 2 of this topic" in lost.err
     assert "with the schema registry that it used" in lost.err
-    told.environment[SMALL] = f"posterior={given}"
+    told.environment[EARLIER] = f"posterior={given}"
     told.run(*up)
     (found,) = told.run("snapshot", path, "--json", "--bus", url).documents
     assert found["n_events"] == 900
-    del told.environment[SMALL]
+    del told.environment[EARLIER]
     assert told.run("snapshot", path, "--json", "--bus", url).documents == [found]
