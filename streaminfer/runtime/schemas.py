@@ -5,7 +5,7 @@ Asked once, at the start: a registry that goes away later disturbs nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus
@@ -30,26 +30,20 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
     """For those who write: makes the topics that are missing, registers their schemas, gives the ids to write."""
     settings_from()  # what cannot work is told before anything is made
     names.create_topics(spec, bus)
-    return _schemas(spec, bus, _framed(), Registry.register)
+    registry = _registry()
+    if registry is None:
+        return Schemas(earlier=earlier_ids())
+    given = {t: registry.register(subject(spec, bus, t), schema_text(t)) for t in _framed()}
+    return Schemas(given, _readable(_same(registry, spec, bus, _framed())))
 
 
 def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
     """For those who only read: the ids that records of some topics may have. Registers nothing."""
-    return _schemas(spec, bus, topics, Registry.find)
-
-
-def _schemas(spec: Spec, bus: Bus, topics: Iterable[str], ask: Callable[[Registry, str, str], int | None]) -> Schemas:
-    registered: dict[str, int] = {}
-    earlier, registry = earlier_ids(), _registry()
+    registry = _registry()
     if registry is None:
-        return Schemas(earlier=earlier)
-    for topic in topics:
-        about = subject(spec, bus, topic), schema_text(topic)
-        found = ask(registry, *about)
-        if found is not None:
-            registered[topic] = found
-        earlier[topic] = earlier.get(topic, frozenset()) | registry.same_ids(*about)
-    return Schemas(registered, earlier)
+        return Schemas(earlier=earlier_ids())
+    found = _same(registry, spec, bus, topics)
+    return Schemas({topic: ids[-1] for topic, ids in found.items() if ids}, _readable(found))
 
 
 def configured() -> bool:
@@ -76,6 +70,16 @@ def _status(registry: Registry, subject: str, schema: str) -> Registered:
         return Registered(subject, found, "registered")
     objection = registry.objection(subject, schema)
     return Registered(subject, None, "not registered" if objection is None else f"incompatible: {objection}")
+
+
+def _same(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, list[int]]:
+    return {t: registry.same_ids(subject(spec, bus, t), schema_text(t)) for t in topics}
+
+
+def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:
+    """What may be read besides the ids that are written: all that the registry or the environment says is ours."""
+    earlier = earlier_ids()
+    return {topic: earlier.get(topic, frozenset()).union(found.get(topic, ())) for topic in {*earlier, *found}}
 
 
 def _registry() -> Registry | None:

@@ -46,7 +46,7 @@ def _schema(topic: str) -> tuple[int, Any, int]:
 class Schemas:
     """The schema ids that records carry, by short topic name.
 
-    `registered` are those that a registry gave: they are written. Read are those, the declared ones and `earlier`
+    Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, and `earlier`
     ones: a topic has one schema, so several ids of it are no ambiguity.
     """
 

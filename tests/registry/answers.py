@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,19 +45,24 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Reply, tls: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.reply = reply
+        self.reply, self._scheme = reply, "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.seen: list[tuple[str, str, dict[str, str]]] = []
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that does not trust the certificate goes away in the middle; it says why itself."""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self.server_address[1]}"
 
 
 @contextmanager
-def serving(reply: Reply) -> Iterator[Server]:
-    with Server(reply) as server:
+def serving(reply: Reply, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    with Server(reply, tls) as server:
         thread = Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import ssl
+import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streaminfer import load_spec
+from streaminfer.bus.embedded import EmbeddedBus
+from streaminfer.bus.protocol import Output
+from streaminfer.runtime import schemas
+from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.registry.client import Registry
 from streaminfer.runtime.registry.http import Conversation, RegistryError, RegistryUnavailable
 from streaminfer.runtime.registry.settings import settings_from
-from streaminfer.wire.avro import schema_text
+from streaminfer.variational import fold
+from streaminfer.wire import snapshots
+from streaminfer.wire.avro import Schemas, schema_text
 from tests.faults.programs import free_port
 from tests.registry.answers import Handler, Reply, serving
+from tests.registry.conftest import write_spec
 
 SUBJECT = "p.posterior-value"
 SCHEMA = schema_text("posterior")
@@ -156,3 +167,56 @@ def test_it_must_say_whether_a_schema_is_compatible() -> None:
         _registry(server.url).objection(SUBJECT, SCHEMA)
     with serving(_always(200, {"is_compatible": False, "messages": ["a", "b"]})) as server:
         assert _registry(server.url).objection(SUBJECT, SCHEMA) == "a; b"
+
+
+def test_a_certificate_must_be_trusted(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    name = ["-subj", "/CN=registry", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", *curve, *name, "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(_id(7), context) as server:
+        assert _registry(server.url, CA_FILE=str(certificate)).find(SUBJECT, SCHEMA) == 7
+        with pytest.raises(RegistryError, match="CA_FILE"):
+            _registry(server.url).find(SUBJECT, SCHEMA)
+
+
+def test_a_reader_only_gets(bus: EmbeddedBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(handler: Handler) -> None:
+        handler.send_json(200, [3] if handler.path.endswith("/versions") else {"id": 9, "schema": SCHEMA})
+
+    with serving(reply) as server:
+        monkeypatch.setenv(PREFIX + "URL", server.url)
+        found = schemas.look_up(load_spec(write_spec(tmp_path, "p")), bus, ["posterior"])
+        assert found.registered == {"posterior": 9}
+        assert [(method, path) for method, path, _ in server.seen] == [
+            ("GET", f"/subjects/{SUBJECT}/versions"),
+            ("GET", f"/subjects/{SUBJECT}/versions/3"),
+        ]
+
+
+def test_a_subscriber_waits_for_the_writers_to_register(
+    bus: EmbeddedBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, posterior = load_spec(write_spec(tmp_path, "p")), []
+
+    def reply(handler: Handler) -> None:
+        if handler.path.endswith("/versions"):
+            posterior.append(1)
+            handler.send_json(200, [1] if len(posterior) == 2 else [])
+        else:
+            handler.send_json(200, {"id": 9, "schema": SCHEMA})
+            natural = spec.model.posterior(spec.model.empty()).natural
+            about = snapshots.About("p", "gaussian", "normal_inverse_wishart", "svb", "exact")
+            first = replace(fold.start(spec.model, spec.fingerprint), version=1)
+            records = snapshots.encode(first, natural, about, 1 << 20, Schemas({"posterior": 9}))
+            with EmbeddedBus(tmp_path / "bus") as writer:
+                writer.publish([Output("p.posterior", data, key, 0) for key, data in records])
+
+    with serving(reply) as server:
+        monkeypatch.setenv(PREFIX + "URL", server.url)
+        found = next(Connection(bus).subscribe(spec, timeout=20))
+    assert found.version == 1
+    assert len(posterior) == 2

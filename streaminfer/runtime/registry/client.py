@@ -22,7 +22,7 @@ class Registry:
         self._conversation = conversation
 
     def find(self, subject: str, schema: str) -> int | None:
-        """The id of the schema under a subject, None where it is not registered there. Needs no right to write."""
+        """The id of the schema under a subject, None where it is not registered there."""
         answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", schema)
         return None if answer is None else self._verified(answer, subject, schema)
 
@@ -39,8 +39,11 @@ class Registry:
             raise RegistryError(self._conversation.say(f"does not let {subject} be made"))
         return self._verified(answer, subject, schema)
 
-    def same_ids(self, subject: str, schema: str) -> frozenset[int]:
-        """The ids of all versions of a subject that are the same schema: releases may differ in its documentation."""
+    def same_ids(self, subject: str, schema: str) -> list[int]:
+        """The ids of all versions of a subject that are the same schema: releases may differ in its documentation.
+
+        Oldest first, and without any request that a proxy could take for writing.
+        """
         path = f"/subjects/{quote(subject, safe='')}/versions"
         listed = self._ask("GET", path)
         versions = [] if listed is None else listed.value
@@ -48,7 +51,7 @@ class Registry:
             raise RegistryError(self._conversation.say(f"does not list the versions of {subject}"))
         answers = [self._ask("GET", f"{path}/{version}") for version in sorted(versions)[-MAX_VERSIONS:]]
         found = [answer for answer in answers if answer is not None and same(str(answer.body.get("schema")), schema)]
-        return frozenset(self._id(answer, subject) for answer in found)
+        return [self._id(answer, subject) for answer in found]
 
     def objection(self, subject: str, schema: str) -> str | None:
         """Why the schema cannot follow the newest one of the subject; None where it can, or would be the first."""
