@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Reply, str]] = {
     "not let in": (_always(401, {"message": SECRET}), "USERNAME"),
     "not allowed": (_always(403, {"message": SECRET}), "TOKEN_FILE"),
     "another path": (_always(404, {"error_code": 0, "message": "no such page"}), "is the path right"),
-    "a conflict": (_always(409, {"message": f"no field {SECRET}"}), "not compatible"),
+    "a conflict": (_always(409, {"message": f"no field {SECRET}"}), "status 409"),
     "a bad schema": (_always(422, {"message": "bad"}), "status 422"),
 }
 TRY_AGAIN: dict[str, Reply] = {
@@ -220,3 +220,21 @@ def test_a_subscriber_waits_for_the_writers_to_register(
         found = next(Connection(bus).subscribe(spec, timeout=20))
     assert found.version == 1
     assert len(posterior) == 2
+
+
+def test_a_schema_that_is_refused_after_all() -> None:
+    """A transitive rule looks at more versions than the newest, which is all that was asked for before."""
+
+    def reply(handler: Handler) -> None:
+        if handler.path.startswith("/compatibility/"):
+            handler.send_json(200, {"is_compatible": True})
+        elif handler.path.endswith("/versions"):
+            handler.send_json(409, {"message": "version 1 has no field x"})
+        else:
+            handler.send_json(404, {"error_code": 40403})
+
+    with (
+        serving(reply) as server,
+        pytest.raises(RegistryError, match=r"not compatible with \(version 1 has no field x\)"),
+    ):
+        _registry(server.url).register(SUBJECT, SCHEMA)

@@ -13,6 +13,16 @@ _NOT_THERE = frozenset((40401, 40402, 40403))
 """Error codes for a missing subject, version and schema."""
 MAX_VERSIONS = 20
 """Versions of a subject that are looked at, from the newest on."""
+ATTEMPTS = 3
+"""Of several who register at the same time Apicurio answers some as if they brought another schema: they ask again."""
+
+
+class _Conflict(RegistryError):
+    """The status 409, with the registry's words."""
+
+    def __init__(self, message: str, words: str) -> None:
+        super().__init__(message)
+        self.words = words
 
 
 class Registry:
@@ -28,16 +38,28 @@ class Registry:
 
     def register(self, subject: str, schema: str) -> int:
         """The id of the schema under a subject, which it is added to if it is new and compatible."""
-        found = self.find(subject, schema)
-        if found is not None:
-            return found
-        objection = self.objection(subject, schema)
-        if objection is not None:
-            raise RegistryError(self._incompatible(subject, objection))
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", schema)
-        if answer is None:
-            raise RegistryError(self._conversation.say(f"does not let {subject} be made"))
-        return self._verified(answer, subject, schema)
+        words = ""
+        for _ in range(ATTEMPTS):
+            found = self.find(subject, schema)
+            if found is not None:
+                return found
+            words = self.objection(subject, schema) or ""
+            if words:
+                break
+            try:
+                answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", schema)
+            except _Conflict as conflict:
+                words = conflict.words
+                continue
+            if answer is None:
+                raise RegistryError(self._conversation.say(f"does not let {subject} be made"))
+            return self._verified(answer, subject, schema)
+        raise RegistryError(
+            self._conversation.say(
+                f"has a schema under {subject} that ours is not compatible with ({words}): give the spec a new name, "
+                "or change the subject or its compatibility rule"
+            )
+        )
 
     def same_ids(self, subject: str, schema: str) -> list[int]:
         """The ids of all versions of a subject that are the same schema: releases may differ in its documentation.
@@ -89,19 +111,9 @@ class Registry:
         answer = self._conversation.ask(method, path, document)
         if answer.status == 404 and answer.code in _NOT_THERE:
             return None
-        if answer.status == 409:
-            raise RegistryError(
-                self._incompatible(path.split("/")[2], self._conversation.words(answer.body.get("message")))
-            )
         if answer.status != 200:
             words = self._conversation.words(answer.body.get("message"))
             hint = f"; {PATH_HINT}" if answer.status == 404 else ""
-            what = f"answers {method} {path} with status {answer.status}: {words}{hint}"
-            raise RegistryError(self._conversation.say(what))
+            message = self._conversation.say(f"answers {method} {path} with status {answer.status}: {words}{hint}")
+            raise _Conflict(message, words) if answer.status == 409 else RegistryError(message)
         return answer
-
-    def _incompatible(self, subject: str, words: str) -> str:
-        return self._conversation.say(
-            f"has a schema under {subject} that ours is not compatible with ({words}): give the spec a new name, or "
-            "change the subject or its compatibility rule"
-        )
