@@ -21,6 +21,8 @@ from tests.kafka_broker import free_port
 VERSION = "2.6.13.Final"
 PATH = "/apis/ccompat/v7"
 START_S = 120.0
+USED_IDS = 5
+"""Ids of other people's schemas: an id that by chance is the declared one would prove nothing."""
 
 
 def runner() -> Path:
@@ -60,10 +62,12 @@ class Registry:
         while True:
             with suppress(OSError):
                 self.ask("GET", "/subjects")
-                return
+                break
             assert self._process.poll() is None, f"the registry ended: see {self._folder / 'registry.log'}"
             assert time.monotonic() < deadline, f"the registry does not answer: see {self._folder / 'registry.log'}"
             time.sleep(0.2)
+        for i in range(USED_IDS):
+            self.register("others-value", {"type": "fixed", "name": f"Other{i}", "size": 1})
 
     def kill(self) -> None:
         if self._process is not None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,12 @@ import fastavro
 import numpy as np
 import pytest
 
+from streaminfer import load_spec
+from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Output
+from streaminfer.runtime import schemas
+from streaminfer.variational import fold
+from streaminfer.wire import snapshots
 from tests.faults.programs import Programs
 from tests.registry.conftest import URL, write_data, write_spec
 from tests.registry_server import Registry, kcat
@@ -83,14 +90,36 @@ def test_a_snapshot_read_with_kcat_and_the_registrys_schema(posted: Posted, regi
     assert natural.tolist() == posted.document["natural"]
 
 
-def test_snapshots_read_with_confluents_client(posted: Posted, registry: Registry) -> None:
-    """The example of the documentation, as it stands there."""
-    command = [sys.executable, str(EXAMPLE), posted.address, registry.url, posted.topic("posterior")]
+def run_example(address: str, registry: Registry, topic: str) -> dict[str, Any]:
+    """The newest snapshot, by the example of the documentation as it stands there."""
+    command = [sys.executable, str(EXAMPLE), address, registry.url, topic]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
-    document = posted.document
+    last: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return last
+
+
+def test_snapshots_read_with_confluents_client(posted: Posted, registry: Registry) -> None:
+    last, document = run_example(posted.address, registry, posted.topic("posterior")), posted.document
     assert last["kind"] == document["model"]
     for name in ("name", "family", "exactness", "n_events", "version", "natural"):
         assert last[name] == document[name]
     assert list(last["frontier"].values()) == list(document["frontier"].values())
+
+
+def test_a_snapshot_in_chunks_read_with_confluents_client(
+    kafka_address: str, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL, registry.url)
+    spec, namespace = load_spec(write_spec(tmp_path, "chunks")), f"team-{uuid.uuid4().hex[:8]}"
+    about = snapshots.About("chunks", "gaussian", "normal_inverse_wishart", "svb", "exact")
+    natural = np.arange(50.0)
+    with open_bus(f"kafka://{kafka_address}/{namespace}") as bus:
+        ids = schemas.prepare(spec, bus)
+        for version in (1, 2):
+            given = replace(fold.start(spec.model, spec.fingerprint), version=version)
+            records = snapshots.encode(given, natural * version, about, snapshots.ENVELOPE + 64, ids)
+            bus.publish([Output("chunks.posterior", data, key, 0) for key, data in records])
+    assert len(records) > 5
+    last = run_example(kafka_address, registry, f"{namespace}.chunks.posterior")
+    assert (last["version"], last["natural"]) == (2, (natural * 2).tolist())
