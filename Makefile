@@ -4,18 +4,26 @@ BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint format lock clean
+.PHONY: help demo kafka java test test-long lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/run ## set up, then watch a posterior follow a stream while its processes are killed
-	@$(BIN)/streaminfer demo
+BUS ?= embedded
+demo: .venv/run $(if $(filter kafka,$(BUS)),java) ## set up, then watch a posterior follow a stream while its processes are killed (BUS=kafka: on Kafka)
+	@$(if $(filter kafka,$(BUS)),$(BIN)/python -m tests.brokers,$(BIN)/streaminfer) demo
 
-test: .venv/dev ## set up, then all tests that CI runs
+PORT ?= 9092
+kafka: .venv/run java ## a Kafka broker to try things on, until Ctrl-C (PORT=9092)
+	@$(BIN)/python -m tests.brokers serve --port $(PORT)
+
+java: # what a local broker needs, where it can be installed
+	@tests/brokers/install-java.sh
+
+test: .venv/dev java ## set up, then all tests that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" -q
 
-test-long: .venv/dev ## the full matrices and soaks as well
+test-long: .venv/dev java ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
 
 lint: .venv/dev ## format, lint, types, layers

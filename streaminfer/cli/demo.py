@@ -1,7 +1,8 @@
 """watch a posterior follow a stream while its processes are killed, and compare it with the exact answer
 
 Parcels arrive; how long a delivery takes depends on distance, weight and rain. Three workers and a master learn it
-from the stream. Some of them are killed on purpose, in the middle of their work.
+from the stream. Some of them are killed on purpose, in the middle of their work. On a bus of yours (--bus) it
+has topics of its own, delivery-…, which stay there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -31,13 +33,13 @@ from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec, load_spec
 
 SPEC: Final = """\
-name: delivery
-data: {format: json, partitions: 4}
+name: {name}
+data: {{format: json, partitions: 4}}
 model:
   kind: linear_regression
   features: [distance_km, weight_kg, rain]
   target: minutes
-inference: {method: svb, minibatch: 64}
+inference: {{method: svb, minibatch: 64}}
 """
 NAMES: Final = ("start", "per km", "per kg", "rain", "noise variance")
 TRUTH: Final = np.array([12.0, 2.4, 0.8, 5.0])
@@ -56,6 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", metavar="S", type=whole(1, 3600), default=16, help="their span (default: %(default)s)"
     )
     parser.add_argument("--kills", metavar="K", type=few, default=8, help="processes killed (default: %(default)s)")
+    parser.add_argument("--bus", metavar="URL", help="the bus (default: an embedded one, in a temporary folder)")
     parser.add_argument("--seed", type=int, default=1, help="of the data and the kills (default: %(default)s)")
 
 
@@ -63,8 +66,9 @@ def command(options: argparse.Namespace) -> int:
     data = parcels(np.random.default_rng(options.seed), options.events)
     with tempfile.TemporaryDirectory(prefix="streaminfer-demo-") as folder:
         path = Path(folder) / "delivery.yaml"
-        path.write_text(SPEC)
-        url = f"embedded:{folder}/bus"
+        # On a bus that stays, an earlier demo may have been: its events are not these.
+        path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
+        url = options.bus or f"embedded:{folder}/bus"
         print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed:\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
@@ -72,7 +76,7 @@ def command(options: argparse.Namespace) -> int:
             play = Play(spec, bus, job.supervisor, data, options)
             screen = Screen()
             for status in job.run(StopSignal()):
-                play.tick()
+                play.tick(status)
                 screen.show(play, status)
                 if play.finished(status):
                     screen.show(play, status, last=True)
@@ -99,7 +103,7 @@ class Play:
     ) -> None:
         self.spec, self._bus, self._supervisor, self._data = spec, bus, supervisor, data
         self._rng = random.Random(options.seed)  # noqa: S311 (whom to kill is no secret)
-        self._started = time.monotonic()
+        self._started: float | None = None
         self._seconds = options.seconds
         gaps = [(i + self._rng.uniform(0.2, 0.8)) / max(1, options.kills) for i in range(options.kills)]
         self._moments = [options.seconds * gap for gap in gaps]
@@ -107,7 +111,11 @@ class Play:
         self.sent = 0
         self.killed: list[str] = []
 
-    def tick(self) -> None:
+    def tick(self, status: Status) -> None:
+        if self._started is None:
+            if status.snapshot is None:
+                return  # nobody watches yet: the processes are still starting
+            self._started = time.monotonic()
         elapsed = time.monotonic() - self._started
         due = min(len(self._data), int(len(self._data) * elapsed / self._seconds))
         if due > self.sent:

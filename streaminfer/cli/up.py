@@ -14,6 +14,7 @@ from streaminfer.cli.common import add_bus, add_spec, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
+from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
@@ -34,12 +35,18 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     children = children_of(options.workers, options.spec, options.bus, options.verbose)
     stopping = StopSignal()
-    with open_bus(options.bus) as bus, ExitStack() as stack:
-        job = Job(spec, bus, children, options.data, options.until_idle)
+    with ExitStack() as stack:
         health = Health(CollectorRegistry())
         metrics = UpMetrics(health.registry, spec.name)
         if address:
             stack.enter_context(serve(health, *address))
+        bus = patiently(lambda: open_bus(options.bus), stopping, health.beat)
+        if bus is None:
+            return 1
+        stack.enter_context(bus)
+        job = patiently(lambda: Job(spec, bus, children, options.data, options.until_idle), stopping, health.beat)
+        if job is None:
+            return 1
         line, rate = StatusLine(), Rate()
         for status in job.run(stopping):
             health.beat(job.ready)

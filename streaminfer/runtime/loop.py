@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Fenced, Replaced, Unavailable
+from streaminfer.runtime.patience import FIRST_BACKOFF, MAX_BACKOFF
 from streaminfer.runtime.service import Service
 
 log = logging.getLogger(__name__)
 
 STEP: Final = 0.5
 """Seconds a step may wait for something to do; a stop is noticed within that time."""
-FIRST_BACKOFF: Final = 0.05
-MAX_BACKOFF: Final = 2.0
 
 
 def run(

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.connect import open_bus
 from streaminfer.runtime import loop, schemas
 from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.service import Builder, Service
 from streaminfer.spec import Spec
 
@@ -39,12 +40,16 @@ class StopSignal:
 def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: str | None) -> None:
     """Runs one service in the foreground until it is told to stop."""
     stopping = StopSignal()
-    with open_bus(bus_url) as bus, ExitStack() as stack:
-        health = Health(CollectorRegistry())
+    health = Health(CollectorRegistry())
+    with ExitStack() as stack:
+        if http:
+            stack.enter_context(serve(health, *parse_address(http)))
+        bus = patiently(lambda: open_bus(bus_url), stopping, health.beat)
+        if bus is None:
+            return
+        stack.enter_context(bus)
 
         def start() -> Service:
             return build(spec, bus, health.registry, instance, schemas.prepare(spec, bus))
 
-        if http:
-            stack.enter_context(serve(health, *parse_address(http)))
         loop.run(start, stopping, health.beat)

@@ -150,14 +150,10 @@ PROCESS_HARNESSES: dict[str, Callable[[Path], Harness] | type[KafkaHarness]] = {
 """Those whose bus other processes can open."""
 
 
-MARKS = {"kafka": [pytest.mark.long, pytest.mark.xdist_group("kafka")]}
-"""Broker time is minutes; one worker, so that one broker serves all."""
-
-
 def fixture_over(harnesses: Mapping[str, Callable[[Path], Harness] | type[KafkaHarness]]) -> Any:
     """A fixture that gives each harness in turn."""
 
-    @pytest.fixture(params=[pytest.param(h, id=name, marks=MARKS.get(name, ())) for name, h in harnesses.items()])
+    @pytest.fixture(params=[pytest.param(h, id=name) for name, h in harnesses.items()])
     def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
         kafka = request.param is KafkaHarness
         made = KafkaHarness(request.getfixturevalue("kafka_address")) if kafka else request.param(tmp_path)

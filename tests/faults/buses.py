@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 
-@contextmanager
-def embedded(folder: Path) -> Iterator[str]:
+def embedded(request: pytest.FixtureRequest, folder: Path) -> str:
     """An embedded bus in a directory of its own."""
-    yield f"embedded:{folder / 'bus'}"
+    return f"embedded:{folder / 'bus'}"
 
 
-BUSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {"embedded": embedded}
+def kafka(request: pytest.FixtureRequest, folder: Path) -> str:
+    """A namespace of its own on the broker that all tests share."""
+    return f"kafka://{request.getfixturevalue('kafka_address')}/test-{uuid.uuid4().hex[:12]}"
+
+
+BUSES: dict[str, Callable[[pytest.FixtureRequest, Path], str]] = {"embedded": embedded, "kafka": kafka}
 """Each gives the URL of a bus that nobody else uses; processes of this machine can open it."""
 
-
-@pytest.fixture(params=list(BUSES.values()), ids=list(BUSES))
-def bus_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with request.param(tmp_path) as url:
-        yield url
+GROUPS = {"embedded": "processes", "kafka": "kafka"}
+"""Tests of one group run one after the other: two cores are busy with one of each."""
 
 
-@pytest.fixture(scope="module", params=list(BUSES.values()), ids=list(BUSES))
-def shared_bus_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One bus for all tests of a module, which must use spec names of their own."""
-    with request.param(tmp_path_factory.mktemp("shared")) as url:
-        yield url
+def params(later: tuple[str, ...] = ()) -> list[Any]:
+    """Every bus; those of `later` only in the long run."""
+    marks = {
+        name: [pytest.mark.xdist_group(GROUPS[name]), *([pytest.mark.long] if name in later else [])] for name in BUSES
+    }
+    return [pytest.param(bus, id=name, marks=marks[name]) for name, bus in BUSES.items()]
+
+
+@pytest.fixture(params=params())
+def bus_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.param(request, tmp_path))
+
+
+kafka_later = pytest.mark.parametrize("bus_url", params(later=("kafka",)), indirect=True)
+"""On a test: every bus, Kafka only in the long run. Another test of the same kind is on Kafka in every run."""
+
+
+def kind(url: str) -> str:
+    """Which row of BUSES a URL comes from: a broker takes longer for the same, so tests have sizes for each."""
+    return url.partition(":")[0]

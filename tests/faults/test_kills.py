@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.answers import MODELS, Case, linear_regression
+from tests.faults.buses import kind
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 SERVICES = ("svb-worker", "master")
 KILLS_OF_ONE_UP = 5
@@ -78,12 +77,18 @@ def play(programs: Programs, url: str, case: Case, kills: int, seed: int) -> Non
     assert len(seen) > kills, "the subscriber saw little of what happened"
 
 
+EVENTS_AND_KILLS = {"embedded": (100_000, 20), "kafka": (30_000, 5)}
+LONGER = {"embedded": (300_000, 60), "kafka": (100_000, 20)}
+
+
 def test_killed_workers_and_masters_lose_nothing_and_repeat_nothing(programs: Programs, bus_url: str) -> None:
-    play(programs, bus_url, linear_regression(100_000), kills=20, seed=5)
+    events, kills = EVENTS_AND_KILLS[kind(bus_url)]
+    play(programs, bus_url, linear_regression(events), kills, seed=5)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_survives_three_times_as_many(programs: Programs, bus_url: str, model: str) -> None:
-    play(programs, bus_url, MODELS[model](300_000), kills=60, seed=6)
+def test_every_model_survives_several_times_as_many(programs: Programs, bus_url: str, model: str) -> None:
+    events, kills = LONGER[kind(bus_url)]
+    play(programs, bus_url, MODELS[model](events), kills, seed=6)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from urllib.request import urlopen
 
-import pytest
-
 from tests.faults.answers import poisson
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Programs, document, free_port, n_events, wait_for
 from tests.faults.watching import Watcher
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 EVENTS = 20_000
 PARTITIONS = 4
@@ -27,15 +23,15 @@ class Worker:
         self.program = programs.start("run", "svb-worker", spec, "--bus", url, "--http", address)
 
     def metric(self, name: str) -> float:
-        """A number of its /metrics page; -1 while there is no page."""
+        """A number of its /metrics page; -1 while there is none, as the page is there before the worker is."""
         try:
             with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
                 page = answer.read().decode()
         except OSError:
             assert self.program.alive, self.program.err
             return -1
-        (value,) = re.findall(rf"^streaminfer_worker_{name}{{.*}} (\S+)$", page, re.MULTILINE)
-        return float(value)
+        found = re.findall(rf"^streaminfer_worker_{name}{{.*}} (\S+)$", page, re.MULTILINE)
+        return float(found[0]) if found else -1
 
 
 def shares(workers: list[Worker]) -> list[float]:

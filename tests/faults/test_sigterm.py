@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.answers import Case, poisson
+from tests.faults.buses import kafka_later
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, children, document, is_running, n_events, wait_for
 from tests.faults.watching import Watcher
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 EVENTS = 4000
 
@@ -55,6 +54,7 @@ def drain(programs: Programs, spec: Path, url: str, feeder: Feeder, case: Case) 
     case.check(document(spec, url))
 
 
+@kafka_later
 def test_sigterm_ends_worker_and_master(
     programs: Programs, bus_url: str, spec: Path, feeder: Feeder, case: Case
 ) -> None:
@@ -79,6 +79,7 @@ def test_sigterm_ends_up_and_all_its_children(
     drain(programs, spec, bus_url, feeder, case)
 
 
+@kafka_later
 def test_children_end_by_themselves_when_up_is_killed(
     programs: Programs, bus_url: str, spec: Path, feeder: Feeder, case: Case
 ) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from streaminfer.bus.connect import open_bus
 from tests.faults.answers import poisson
+from tests.faults.buses import kafka_later
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, document, n_events, wait_for
 from tests.faults.watching import Watcher
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 SESSION = 10.0
 """Seconds that a silent member keeps its partitions."""
@@ -88,6 +87,7 @@ def test_a_process_that_slept_past_its_session_loses_nothing_and_repeats_nothing
     watcher.check(found["version"])
 
 
+@kafka_later
 @pytest.mark.parametrize("service", ["svb-worker", "master"])
 def test_a_process_whose_name_was_taken_ends_when_it_wakes_up(programs: Programs, bus_url: str, service: str) -> None:
     case = poisson(EVENTS)

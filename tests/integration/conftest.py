@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.buses import bus_url, shared_bus_url
+from tests.faults.buses import bus_url
 from tests.faults.programs import programs
 
-__all__ = ["bus_url", "programs", "shared_bus_url"]
+__all__ = ["bus_url", "programs"]

@@ -8,9 +8,8 @@ import pytest
 
 from tests.faults import answers
 from tests.faults.answers import MODELS, Case
+from tests.faults.buses import kafka_later
 from tests.faults.programs import Programs, document
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 EVENTS = 3000
 FULL = list(product(MODELS, (1, 2, 4), (1, 4)))
@@ -50,6 +49,7 @@ def test_equals_the_batch_posterior(
     check(programs, bus_url, MODELS[model](EVENTS), workers, partitions)
 
 
+@kafka_later
 @pytest.mark.parametrize("model", ["gaussian", "linear_regression"])
 def test_equals_it_where_means_are_1e7_times_the_sd(programs: Programs, bus_url: str, model: str) -> None:
     case = getattr(answers, model)(EVENTS, centre=1e7)

@@ -41,12 +41,14 @@ def test_away_at_the_start_and_killed_later(programs: Programs, kafka_address: s
         assert programs.run("dead-letters", path, "--json", "--bus", url).documents == []
 
 
-def test_up_goes_on_while_the_registry_is_away_and_restarted_workers_wait(programs: Programs) -> None:
+def test_up_waits_at_the_start_goes_on_later_and_its_restarted_workers_wait(programs: Programs) -> None:
     path, url = write_spec(programs.folder, "killed"), f"embedded:{programs.folder / 'bus'}"
     data = write_data(programs.folder, 400)
-    with local_registry() as registry:
+    with local_registry(start=False) as registry:
         programs.environment[URL] = registry.url
         up = programs.start("up", path, "--data", data, "--bus", url)
+        wait_for(lambda: "does not answer" in up.err, "up, waiting")
+        registry.start()
         follow = programs.start("snapshot", path, "--follow", "--json", "--bus", url)
         wait_for(lambda: bool(follow.documents) and follow.documents[-1]["n_events"] == 400, "the first events")
         registry.kill()

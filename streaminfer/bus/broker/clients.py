@@ -1,11 +1,14 @@
-"""Opening clients of kafka-python so that one that fails to connect leaves no thread and no socket behind."""
+"""Opening clients of kafka-python so that one that fails to connect leaves nothing behind and says why it failed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from kafka import errors
 from kafka.net.compat import KafkaNetClient
+
+from streaminfer.bus.broker.errors import TlsRefused
 
 
 def opened(make: Callable[..., Any], **options: Any) -> Any:
@@ -17,6 +20,7 @@ def opened(make: Callable[..., Any], **options: Any) -> Any:
 
     def network(**config: Any) -> Any:
         made.append(KafkaNetClient(**config, **setup))
+        _give_up_when_refused(made[-1]._manager, len(options["bootstrap_servers"]))
         return made[-1]
 
     try:
@@ -25,3 +29,57 @@ def opened(make: Callable[..., Any], **options: Any) -> Any:
         for client in made:
             client.close()
         raise
+
+
+def _give_up_when_refused(manager: Any, servers: int) -> None:
+    """While it looks for a first server kafka-python only logs why a connection failed, tries again, and then tells of
+    a timeout. Here as many refusals as there are servers end the search."""
+    connect = manager.get_connection
+    refusals: list[Exception] = []
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        if len(refusals) >= servers and not manager.bootstrapped:
+            raise refusals[-1]
+        connection = connect(*arguments, **options)
+        if "connection_made" not in vars(connection):  # it is new
+            _hear_out(connection)
+            _note_refusals(connection, refusals)
+        return connection
+
+    manager.get_connection = noting
+
+
+def _hear_out(connection: Any) -> None:
+    """kafka-python throws away what it reads together with the end of a connection: why the broker hangs up."""
+    made = connection.connection_made
+
+    def connection_made(transport: Any) -> None:
+        receive = transport._sock_recv
+
+        def data_first() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the end is still there when it reads again
+
+        transport._sock_recv = data_first
+        made(transport)
+
+    connection.connection_made = connection_made
+
+
+def _note_refusals(connection: Any, refusals: list[Exception]) -> None:
+    log_in = connection._sasl_authenticate
+
+    async def logging_in(*arguments: Any, **options: Any) -> Any:
+        try:
+            return await log_in(*arguments, **options)
+        except (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError) as error:
+            # The broker says no and hangs up: kafka-python may hear the second before it has understood the first.
+            refusals.append(error)
+            raise
+
+    def failed(error: Exception) -> None:
+        if "[SSL" in str(error):  # it wraps the error of the ssl module, or keeps no more of it than the text
+            refusals.append(TlsRefused(str(error)))
+
+    connection._sasl_authenticate = logging_in
+    connection.init_future.add_errback(failed)

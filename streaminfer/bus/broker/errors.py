@@ -9,6 +9,11 @@ from kafka import errors
 
 from streaminfer.bus.protocol import BusError, Fenced, Replaced, TooLarge, Unavailable, UnknownTopic
 
+
+class TlsRefused(errors.KafkaError):  # type: ignore[misc]  # kafka-python has no types
+    """One side of a connection does not trust the other's certificate; kafka-python has no error of its own for it."""
+
+
 _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
     ((errors.FencedInstanceIdError,), Replaced, "another process has joined under this instance name"),
     (
@@ -38,7 +43,12 @@ _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
     (
         (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError, errors.IllegalSaslStateError),
         BusError,
-        "the broker refuses the log-in: check STREAMINFER_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD",
+        "the broker refuses the log-in: check STREAMINFER_KAFKA_SASL_MECHANISM, _USERNAME, _PASSWORD or _TOKEN_FILE",
+    ),
+    (
+        (TlsRefused,),
+        BusError,
+        "TLS was refused: check STREAMINFER_KAFKA_SECURITY, _CA_FILE (theirs), _CERT_FILE and _KEY_FILE (ours)",
     ),
     (
         (
@@ -78,4 +88,5 @@ def translated(what: str) -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name, text = type(error).__name__, str(error)
+    return text if text.startswith(name) else f"{name}: {text}" if text else name

@@ -14,6 +14,8 @@ from streaminfer.bus.protocol import BusError, Unavailable
 from streaminfer.bus.sqlite import filesystem, schema
 
 FILE_NAME = "bus.sqlite3"
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+"""SQLite's last one is the race of many processes that open a write-ahead log at once: it passes like the others."""
 
 T = TypeVar("T")
 
@@ -141,7 +143,7 @@ class Store:
                 return action()
             except sqlite3.OperationalError as error:
                 # The low byte is the primary code; the rest says which kind of busy.
-                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
                 if not busy or self.monotonic() >= deadline:
                     raise
             self.sleep(nap)
