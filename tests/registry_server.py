@@ -16,7 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from tests.kafka_broker import free_port
+from tests.brokers.node import free_port
 
 VERSION = "2.6.13.Final"
 PATH = "/apis/ccompat/v7"
