@@ -10,8 +10,9 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.runtime.master import Master
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import Schemas
 
 
-def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None) -> Master:
+def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Master:
     """A master that stands by until a shard is its own."""
-    return Master(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance)
+    return Master(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance, schemas=schemas)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from streaminfer.bus.embedded import EmbeddedBus
+from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import Bus, BusError
 
 
@@ -27,7 +28,7 @@ def _embedded(url: str, rest: str, make: bool) -> Bus:
 
 def _kafka(url: str, rest: str, make: bool) -> Bus:  # noqa: ARG001 (a cluster is there or it is not)
     # Here, so that commands on other buses do not wait for the client to be loaded.
-    from streaminfer.bus.broker.settings import SettingsError, parse_address, settings_from
+    from streaminfer.bus.broker.settings import parse_address, settings_from
     from streaminfer.bus.kafka import KafkaBus
 
     try:

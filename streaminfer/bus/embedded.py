@@ -53,6 +53,9 @@ class EmbeddedBus:
     def topics(self) -> dict[str, Topic]:
         return {name: entry.topic for name, entry in self._catalog.entries().items()}
 
+    def public_name(self, topic: str) -> str:
+        return topic
+
     def starts(self, topic: str) -> dict[int, int]:
         return {index: start for index, (start, _) in self._bounds(topic).items()}
 

@@ -47,6 +47,9 @@ class KafkaBus:
     def topics(self) -> dict[str, Topic]:
         return self._catalog.topics()
 
+    def public_name(self, topic: str) -> str:
+        return self._connection.names.outside(topic)
+
     def starts(self, topic: str) -> dict[int, int]:
         found = bounds.starts(self._connection, self._partitions(topic))
         return {partition.index: start for partition, start in found.items()}

@@ -210,6 +210,9 @@ class Bus(Protocol):
     def topics(self) -> dict[str, Topic]:
         """Every topic there is, as it is kept."""
 
+    def public_name(self, topic: str) -> str:
+        """What a topic of this bus is called by others on the same log, who know of no namespace."""
+
     def starts(self, topic: str) -> dict[int, int]:
         """The first position of each partition's log."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from streaminfer import __version__
 from streaminfer.bus.connect import BusUrlError
+from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, produce, run, snapshot, topics, up, validate
 from streaminfer.runtime.files import FileError
@@ -30,7 +31,7 @@ COMMANDS = {
     "dead-letters": dead_letters,
     "demo": demo,
 }
-BAD_USAGE = (SpecError, BusUrlError, AddressError, NotOurs)
+BAD_USAGE = (SpecError, BusUrlError, AddressError, NotOurs, SettingsError)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 

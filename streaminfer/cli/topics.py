@@ -1,4 +1,4 @@
-"""show a spec's topics, and with --apply make those that are missing"""
+"""show a spec's topics and schemas, and with --apply make and register those that are missing"""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Topic, UnknownTopic
 from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
-from streaminfer.runtime import names
+from streaminfer.runtime import names, schemas
+from streaminfer.runtime.schemas import Registered
 from streaminfer.spec import load_spec
 
 MISSING = "missing: somebody else's, which streaminfer does not make"
@@ -16,7 +17,9 @@ MISSING = "missing: somebody else's, which streaminfer does not make"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("--apply", action="store_true", help="make missing topics, add missing partitions")
+    parser.add_argument(
+        "--apply", action="store_true", help="make missing topics and partitions, register missing schemas"
+    )
     add_bus(parser)
     add_json(parser)
 
@@ -25,16 +28,21 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     with open_bus(options.bus, make=options.apply) as bus:
         if options.apply:
-            names.create_topics(spec, bus)
+            schemas.prepare(spec, bus)
         there = bus.topics()
         rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_of(spec)]
         if spec.data.topic is not None:
             rows.insert(0, _foreign_row(bus, spec.data.topic, there.get(spec.data.topic)))
+        registered = schemas.statuses(spec, bus)
+    if registered is not None:
+        found = {names.topic(spec, short): each for short, each in registered.items()}
+        rows = [{**row, **_schema(found.get(row["topic"]))} for row in rows]
     if options.json:
         for row in rows:
             print_json(row)
     else:
         header = ["topic", "partitions", "cleanup", "retention", "records", "status"]
+        header += [] if registered is None else ["schema_id", "schema"]
         print_table(header, [[_text(row[name]) for name in header] for row in rows])
     return 1 if rows[0]["status"] == MISSING else 0
 
@@ -60,6 +68,13 @@ def _row(bus: Bus, declared: Topic, found: Topic | None) -> dict[str, Any]:
         "records": None if found is None else _records(bus, declared.name),
         "status": _status(declared, found),
     }
+
+
+def _schema(found: Registered | None) -> dict[str, Any]:
+    """What the registry has; nothing of topics without a schema."""
+    if found is None:
+        return {"subject": None, "schema_id": None, "schema": None}
+    return {"subject": found.subject, "schema_id": found.id, "schema": found.status}
 
 
 def _records(bus: Bus, topic: str) -> int:

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
-from streaminfer.runtime import names
+from streaminfer.runtime import names, schemas
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.produce import publish_rows
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import Schemas
 
 
 def connect(url: str | None = None) -> Connection:
@@ -25,11 +26,13 @@ class Connection:
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
+        self._schemas: dict[str, Schemas] = {}
+        """By spec name, where there is nothing more to be learned from a registry."""
 
     def snapshot(self, spec: Spec) -> PosteriorSnapshot | None:
         """The posterior now, or None where none was published yet."""
         try:
-            follower = Follower(spec, self.bus)
+            follower = Follower(spec, self.bus, schemas=self._ids(spec))
         except UnknownTopic:
             return None
         try:
@@ -41,7 +44,8 @@ class Connection:
     def subscribe(self, spec: Spec, timeout: float | None = None) -> Iterator[PosteriorSnapshot]:
         """The posterior now and every snapshot after it; ends when none has come for `timeout` seconds."""
         names.create_topics(spec, self.bus)
-        follower = Follower(spec, self.bus)
+        self._await_writers(spec, timeout)
+        follower = Follower(spec, self.bus, schemas=self._ids(spec))
         try:
             newest = follower.catch_up()
             if newest is not None:
@@ -57,6 +61,23 @@ class Connection:
         names.own_data_topic(spec)
         names.create_topics(spec, self.bus)
         return publish_rows(spec, self.bus, rows)
+
+    def _ids(self, spec: Spec) -> Schemas:
+        """The ids that snapshots have, from the registry where there is one; readers register nothing."""
+        if spec.name in self._schemas:
+            return self._schemas[spec.name]
+        found = schemas.look_up(spec, self.bus, ["posterior"])
+        if found.registered or not schemas.configured():
+            self._schemas[spec.name] = found
+        return found
+
+    def _await_writers(self, spec: Spec, timeout: float | None) -> None:
+        """Waits for the first snapshot where a registry has no id of it yet: it gets one before it is written."""
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        while not any(self.bus.ends(names.topic(spec, "posterior")).values()) and time.monotonic() < deadline:
+            if self._ids(spec).registered or not schemas.configured():
+                return
+            time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
 
     def close(self) -> None:
         self.bus.close()

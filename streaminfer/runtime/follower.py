@@ -9,6 +9,7 @@ from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.snapshots import Assembler
 
@@ -18,11 +19,11 @@ log = logging.getLogger(__name__)
 class Follower:
     """Reads one shard's posterior partition from its start; `snapshot` is the newest complete one so far."""
 
-    def __init__(self, spec: Spec, bus: Bus, shard: int = 0) -> None:
+    def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[shard]})
-        self._assembler = Assembler(spec.fingerprint, spec.model.size)
+        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, Unavailable
-from streaminfer.runtime import names
+from streaminfer.runtime import names, schemas
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.produce import Loader, Progress
@@ -38,13 +38,13 @@ class Job:
         self, spec: Spec, bus: Bus, children: list[Child], data: Path | None = None, until_idle: bool = False
     ) -> None:
         self._spec, self._bus, self._until_idle = spec, bus, until_idle
-        names.create_topics(spec, bus)
+        ids = schemas.prepare(spec, bus)
         names.check_data_topic(spec, bus)
         self._loading = Loader(spec, bus, data).run() if data is not None else None
         self._progress: Progress | None = None
         self._mark: IdleMark | None = None
         self._behind = 0
-        self.follower = Follower(spec, bus)
+        self.follower = Follower(spec, bus, schemas=ids)
         self.supervisor = Supervisor(children)
 
     @property

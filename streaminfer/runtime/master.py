@@ -12,6 +12,7 @@ from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import DECLARED, Schemas
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,9 @@ class Master:
         metrics: MasterMetrics,
         instance: str | None = None,
         wall: Callable[[], float] = time.time,
+        schemas: Schemas = DECLARED,
     ) -> None:
+        self._schemas = schemas
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
         self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
         self._shards: dict[Partition, Shard] = {}
@@ -123,7 +126,7 @@ class Master:
         self._member.resume(partition)
 
     def _open_shard(self, partition: Partition) -> Shard:
-        return Shard(self._spec, self._bus, partition.index, self._metrics)
+        return Shard(self._spec, self._bus, partition.index, self._metrics, self._schemas)
 
     def _check(self) -> None:
         now = self._clock()

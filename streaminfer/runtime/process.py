@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import loop, names, schemas
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.service import Builder, Service
@@ -51,11 +51,11 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
         stack.enter_context(bus)
 
         def start() -> Service:
-            names.create_topics(spec, bus)
+            ids = schemas.prepare(spec, bus)
             try:
                 names.check_data_topic(spec, bus)
             except names.DataTopicMissing as error:
                 raise Unavailable(str(error)) from error  # its owner may come up later than we
-            return build(spec, bus, health.registry, instance)
+            return build(spec, bus, health.registry, instance, ids)
 
         loop.run(start, stopping, health.beat)

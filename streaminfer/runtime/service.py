@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import Schemas
 
 
 class Fatal(Exception):
@@ -32,5 +33,5 @@ class Service(Protocol):
         """Commits what is whole and leaves its group."""
 
 
-Builder = Callable[[Spec, Bus, CollectorRegistry, str | None], Service]
-"""Composes a service from a spec, a bus, a metrics registry and the name of its instance."""
+Builder = Callable[[Spec, Bus, CollectorRegistry, str | None, Schemas], Service]
+"""Composes a service from a spec, a bus, a metrics registry, the name of its instance and the ids of its schemas."""

@@ -21,6 +21,7 @@ from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
+from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, WireError
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ log = logging.getLogger(__name__)
 class Shard:
     """The posterior as folded so far; `published` is what the bus has of it."""
 
-    def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics) -> None:
-        self._spec, self._bus, self._metrics = spec, bus, metrics
+    def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics, schemas: Schemas = DECLARED) -> None:
+        self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._writer = self.fence()
         self.published = self.restore()
@@ -50,7 +51,7 @@ class Shard:
 
     def restore(self) -> Snapshot:
         """The newest snapshot on the bus, or the prior."""
-        follower = Follower(self._spec, self._bus, self.partition.index)
+        follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found = follower.catch_up()
         finally:
@@ -60,7 +61,7 @@ class Shard:
             raise Fatal(
                 f"{record.partition} offset {record.offset}: the newest record of the posterior is no whole snapshot "
                 "that this version can read. Starting over would throw the posterior away: run the version that wrote "
-                "it, or give the spec a new name."
+                "it (with the schema registry that it used), or give the spec a new name."
             )
         self._metrics.restores.inc()
         return found or fold.start(self._spec.model, self._spec.fingerprint)
@@ -84,7 +85,7 @@ class Shard:
     def take(self, record: Record) -> None:
         """Folds one record of the increments topic, or says in dead-letters why not."""
         try:
-            increment = self._parts.add(increments.decode(record.value))
+            increment = self._parts.add(increments.decode(record.value, self._schemas))
             if increment is not None and self._is_of_this_spec(increment):
                 self._check_in_log(increment)
                 self._fold(increment)
@@ -134,10 +135,9 @@ class Shard:
         """Publishes the snapshot, the dead letters and the group's position in one transaction."""
         snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
         topic = names.topic(self._spec, "posterior")
-        outputs = [
-            Output(topic, data, key, self.partition.index)
-            for key, data in snapshots.encode(snapshot, *self._described(snapshot), self._bus.max_record_bytes)
-        ]
+        natural, about = self._described(snapshot)
+        records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
         positions = {self.partition: Position(snapshot.read_to)}
         self._last_offset = self._writer.commit([*self._letters, *outputs], positions, member)[-1]
         self._letters = []

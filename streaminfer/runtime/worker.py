@@ -26,6 +26,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import events as event_formats
 from streaminfer.wire import increments
+from streaminfer.wire.avro import DECLARED, Schemas
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +52,14 @@ class Worker:
         identity: str,
         metrics: WorkerMetrics,
         instance: str | None = None,
+        schemas: Schemas = DECLARED,
     ) -> None:
+        self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
         self._decode = event_formats.FORMATS[spec.data.format]
         self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
-        self._follower = Follower(spec, bus)
+        self._follower = Follower(spec, bus, schemas=schemas)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
@@ -254,7 +257,7 @@ class Worker:
         letters.publish(self._bus, [letter for found, _ in learned for letter in found])
         outputs, of = [], []
         for _, increment in learned:
-            for data in increments.encode(increment, self._bus.max_record_bytes):
+            for data in increments.encode(increment, self._bus.max_record_bytes, self._schemas):
                 key = str(increment.partition).encode()
                 outputs.append(Output(self._increments.topic, data, key, self._increments.index))
                 of.append(increment)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import io
 import json
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -18,41 +20,74 @@ import fastavro
 from streaminfer.topics import declarations, read
 from streaminfer.wire.errors import BadBody, BadFrame
 
+MAX_ID: Final = (1 << 31) - 1
+"""Clients in other languages read the id as a signed number."""
 _HEADER: Final = struct.Struct(">bI")
+
+
+def schema_text(topic: str) -> str:
+    """The schema of a declared topic, as its file has it; raises LookupError where it has none."""
+    file = declarations()[topic].schema
+    if file is None:
+        raise LookupError(f"topic {topic} has no schema")
+    return read(file)
 
 
 @cache
 def _schema(topic: str) -> tuple[int, Any, int]:
+    schema = fastavro.parse_schema(json.loads(schema_text(topic)))
     declaration = declarations()[topic]
-    if declaration.schema is None or declaration.schema_id is None:
-        raise LookupError(f"topic {topic} has no schema")
-    schema = fastavro.parse_schema(json.loads(read(declaration.schema)))
+    if declaration.schema_id is None:
+        raise LookupError(f"topic {topic} has no schema id")
     return declaration.schema_id, schema, declaration.max_bytes
 
 
-def encode(topic: str, value: dict[str, Any]) -> bytes:
-    """A value in the schema of a topic, framed."""
-    schema_id, schema, _ = _schema(topic)
-    out = io.BytesIO()
-    out.write(_HEADER.pack(0, schema_id))
-    fastavro.schemaless_writer(out, schema, value)
-    return out.getvalue()
+@dataclass(frozen=True)
+class Schemas:
+    """The schema ids that records carry, by short topic name.
+
+    Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, and `earlier`
+    ones: a topic has one schema, so several ids of it are no ambiguity.
+    """
+
+    registered: Mapping[str, int] = field(default_factory=dict)
+    earlier: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def id_of(self, topic: str) -> int:
+        """The id that records of a topic are written with."""
+        return self.registered.get(topic, _schema(topic)[0])
+
+    def encode(self, topic: str, value: dict[str, Any]) -> bytes:
+        """A value in the schema of a topic, framed."""
+        _, schema, _ = _schema(topic)
+        out = io.BytesIO()
+        out.write(_HEADER.pack(0, self.id_of(topic)))
+        fastavro.schemaless_writer(out, schema, value)
+        return out.getvalue()
+
+    def decode(self, topic: str, data: bytes | None) -> dict[str, Any]:
+        """The value of a framed record of a topic; raises WireError on anything else."""
+        declared, schema, max_bytes = _schema(topic)
+        if data is None:
+            raise BadFrame("a tombstone holds no value")
+        if len(data) > max_bytes:
+            raise BadFrame(f"{len(data)} bytes are more than the {max_bytes} a record may have")
+        if len(data) < _HEADER.size:
+            raise BadFrame(f"{len(data)} bytes are too few for the five of the framing")
+        magic, found = _HEADER.unpack_from(data)
+        if magic != 0:
+            raise BadFrame(f"the first byte is {data[0]:#04x}, not the 0x00 of the Confluent framing")
+        if found != declared and found != self.id_of(topic) and found not in self.earlier.get(topic, ()):
+            known = sorted({declared, self.id_of(topic), *self.earlier.get(topic, ())})
+            raise BadFrame(f"schema id {found} is not the {' or '.join(map(str, known))} of this topic")
+        return _body(schema, data)
 
 
-def decode(topic: str, data: bytes | None) -> dict[str, Any]:
-    """The value of a framed record of a topic; raises WireError on anything else."""
-    schema_id, schema, max_bytes = _schema(topic)
-    if data is None:
-        raise BadFrame("a tombstone holds no value")
-    if len(data) > max_bytes:
-        raise BadFrame(f"{len(data)} bytes are more than the {max_bytes} a record may have")
-    if len(data) < _HEADER.size:
-        raise BadFrame(f"{len(data)} bytes are too few for the five of the framing")
-    magic, found = _HEADER.unpack_from(data)
-    if magic != 0:
-        raise BadFrame(f"the first byte is {data[0]:#04x}, not the 0x00 of the Confluent framing")
-    if found != schema_id:
-        raise BadFrame(f"schema id {found} is not the {schema_id} of this topic")
+DECLARED: Final = Schemas()
+"""Without a registry: the fixed ids of topics.yaml."""
+
+
+def _body(schema: Any, data: bytes) -> dict[str, Any]:
     stream = io.BytesIO(data)
     stream.seek(_HEADER.size)
     try:

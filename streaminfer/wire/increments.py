@@ -6,7 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from streaminfer.variational.increment import Increment
-from streaminfer.wire import avro, vectors
+from streaminfer.wire import vectors
+from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
 
 TOPIC = "increments"
@@ -27,7 +28,7 @@ class Part(NamedTuple):
         return tuple(v for k, v in self.value.items() if k not in {"part", "statistics"})
 
 
-def encode(increment: Increment, max_bytes: int) -> list[bytes]:
+def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED) -> list[bytes]:
     """The records of an increment, none larger than `max_bytes`."""
     pieces = vectors.split(increment.statistics, max_bytes - ENVELOPE)
     common = {
@@ -45,12 +46,12 @@ def encode(increment: Increment, max_bytes: int) -> list[bytes]:
         "score": increment.score,
         "parts": len(pieces),
     }
-    return [avro.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
+    return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
 
 
-def decode(data: bytes | None) -> Part:
+def decode(data: bytes | None, schemas: Schemas = DECLARED) -> Part:
     """One record of an increment; raises WireError where it cannot be one."""
-    value = avro.decode(TOPIC, data)
+    value = schemas.decode(TOPIC, data)
     for name in ("fingerprint", "writer", "topic"):
         _require(len(value[name]) <= MAX_TEXT, name, f"must have at most {MAX_TEXT} characters", value[name][:20])
     for name in ("partition", "epoch", "begin", "n_events", "n_dead_lettered", "n_lost", "base_version", "part"):

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import avro, vectors
+from streaminfer.wire import vectors
+from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
 
 TOPIC: Final = "posterior"
@@ -47,7 +48,9 @@ class About:
     exactness: str
 
 
-def encode(snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int) -> list[tuple[bytes, bytes]]:
+def encode(
+    snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int, schemas: Schemas = DECLARED
+) -> list[tuple[bytes, bytes]]:
     """(key, record) of every chunk, the manifest last."""
     pieces = vectors.split(np.concatenate([snapshot.statistics, natural]), max_bytes - ENVELOPE)
     last = len(pieces) - 1
@@ -56,7 +59,7 @@ def encode(snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_b
     for i, piece in enumerate(pieces):
         manifest = _manifest(snapshot, about, [version] * len(pieces)) if i == last else None
         value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
-        records.append((MANIFEST if i == last else f"chunk-{i}".encode(), avro.encode(TOPIC, value)))
+        records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
 
 
@@ -87,8 +90,8 @@ def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int]) -> di
 class Assembler:
     """Turns the records of one posterior partition into snapshots, in their order."""
 
-    def __init__(self, fingerprint: str, statistics_size: int) -> None:
-        self._fingerprint = fingerprint
+    def __init__(self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED) -> None:
+        self._fingerprint, self._schemas = fingerprint, schemas
         self._size = statistics_size
         self._most = 64 * statistics_size + ENVELOPE
         """Bytes of chunks that are held: several times those of statistics and natural parameters."""
@@ -96,7 +99,7 @@ class Assembler:
 
     def add(self, data: bytes | None) -> Snapshot | None:
         """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
-        value = avro.decode(TOPIC, data)
+        value = self._schemas.decode(TOPIC, data)
         manifest = value["manifest"]
         if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")

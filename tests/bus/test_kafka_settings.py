@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streaminfer.bus.broker.settings import Address, SettingsError, parse_address, settings_from
+from streaminfer.bus.broker.settings import Address, parse_address, settings_from
 from streaminfer.bus.connect import BusUrlError, open_bus
+from streaminfer.bus.environment import SettingsError
 
 SCRAM = {"STREAMINFER_KAFKA_SECURITY": "SASL_PLAINTEXT", "STREAMINFER_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512"}
 USER = {"STREAMINFER_KAFKA_USERNAME": "ann"}

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Member, Output, Poll, Positions, Writer
-from streaminfer.runtime import loop, names, produce
+from streaminfer.runtime import loop, names, produce, schemas
 from streaminfer.runtime.process import StopSignal
 from streaminfer.services import SERVICES
 
@@ -105,9 +105,9 @@ def serve(service: str, spec_path: Path, url: str, boundary: Boundary, records: 
     """A service as `streaminfer run --instance` composes it, on a bus that may kill it."""
     spec, stopping = load_spec(spec_path), StopSignal()
     with open_bus(url) as bus:
-        names.create_topics(spec, bus)
+        ids = schemas.prepare(spec, bus)
         crashing: Any = CrashingBus(bus, Fuse(boundary), records)
-        loop.run(lambda: SERVICES[service](spec, crashing, CollectorRegistry(), f"{service}-0"), stopping)
+        loop.run(lambda: SERVICES[service](spec, crashing, CollectorRegistry(), f"{service}-0", ids), stopping)
 
 
 def load(file: Path, spec_path: Path, url: str, boundary: Boundary, rows: int) -> None:

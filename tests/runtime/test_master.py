@@ -14,7 +14,8 @@ from streaminfer.runtime.master import CHECK_INTERVAL
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import avro, increments
+from streaminfer.wire import increments
+from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.snapshots import OtherSpec
 from tests.runtime.rig import Rig, poisson
 from tests.simulation.bus import Faults
@@ -76,7 +77,7 @@ def test_statistics_of_another_size_or_not_finite_are_bad_too() -> None:
     rig.run(master, rounds=3)
     rig.publish(_increment(rig, statistics=np.ones(4)))
     value = increments.decode(increments.encode(_increment(rig), 1 << 20)[0]).value
-    data = avro.encode("increments", {**value, "statistics": np.array([np.nan, 1, 1]).tobytes()})
+    data = DECLARED.encode("increments", {**value, "statistics": np.array([np.nan, 1, 1]).tobytes()})
     rig.bus.publish([Output(rig.topic("increments"), data, b"0", 0)])
     rig.run(master)
     assert rig.outcome("bad-value") == 2

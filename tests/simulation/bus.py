@@ -30,6 +30,9 @@ class SimulatedBus:
     def topics(self) -> dict[str, Topic]:
         return self._connection.act("topics", lambda: dict(self._broker.topics))
 
+    def public_name(self, topic: str) -> str:
+        return topic
+
     def starts(self, topic: str) -> dict[int, int]:
         return self._connection.act("starts", lambda: {i: log.start for i, log in enumerate(self._broker.logs(topic))})
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import avro, increments, snapshots
+from streaminfer.wire import increments, snapshots
+from streaminfer.wire.avro import DECLARED
 
 FINGERPRINT = "0123456789abcdef"
 ABOUT = snapshots.About("demo", "poisson", "gamma", "svb", "exact")
@@ -36,11 +37,11 @@ def snapshot(**changes: Any) -> Snapshot:
 
 def increment_record(**changes: Any) -> bytes:
     """An increment's record with any field changed, also to what `encode` would never write."""
-    value = avro.decode("increments", increments.encode(increment(), 1 << 20)[0])
-    return avro.encode("increments", {**value, **changes})
+    value = DECLARED.decode("increments", increments.encode(increment(), 1 << 20)[0])
+    return DECLARED.encode("increments", {**value, **changes})
 
 
 def snapshot_record(manifest: dict[str, Any] | None = None, **changes: Any) -> bytes:
     """A snapshot's record with any field, or any field of its manifest, changed."""
-    value = avro.decode("posterior", snapshots.encode(snapshot(), NATURAL, ABOUT, 1 << 20)[0][1])
-    return avro.encode("posterior", {**value, "manifest": {**value["manifest"], **(manifest or {})}, **changes})
+    value = DECLARED.decode("posterior", snapshots.encode(snapshot(), NATURAL, ABOUT, 1 << 20)[0][1])
+    return DECLARED.encode("posterior", {**value, "manifest": {**value["manifest"], **(manifest or {})}, **changes})

@@ -15,7 +15,8 @@ from streaminfer.models.events import Field
 from streaminfer.runtime import parts
 from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.spec import SpecError, load_spec, parse_spec
-from streaminfer.wire import avro, dead_letters, increments
+from streaminfer.wire import dead_letters, increments
+from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, WireError
 from streaminfer.wire.events import decode_json
 from streaminfer.wire.snapshots import Assembler
@@ -72,7 +73,7 @@ def test_avro(case: str) -> None:
 
     def act() -> None:
         with pytest.raises(BadBody):
-            avro.decode(topic, FRAME[topic] + body)
+            DECLARED.decode(topic, FRAME[topic] + body)
 
     # An entry of the frontier has at least two bytes and becomes a dict, so a full record of them may take 100 MiB.
     _bounded(act, 2 * MOST_BYTES if "frontier" in case else MOST_BYTES)
@@ -80,7 +81,9 @@ def test_avro(case: str) -> None:
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
     """With an empty frontier, one chunk version and 3 statistics in its place the same bytes are read to the end."""
-    value = avro.decode("posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3))
+    value = DECLARED.decode(
+        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3)
+    )
     assert value["manifest"]["frontier"] == []
     assert value["manifest"]["chunk_versions"] == [6]
 
@@ -137,7 +140,7 @@ def test_parts_without_end_are_refused() -> None:
 
 def test_chunks_without_end_are_refused() -> None:
     chunk = {"version": 1, "manifest": None, "payload": bytes(MIB)}
-    records = [avro.encode("posterior", {**chunk, "chunk": i}) for i in range(20)]
+    records = [DECLARED.encode("posterior", {**chunk, "chunk": i}) for i in range(20)]
 
     def act() -> None:
         assembler = Assembler(FINGERPRINT, 3)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import avro, snapshots
+from streaminfer.wire import snapshots
+from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, BadFrame, BadValue
 from streaminfer.wire.snapshots import Assembler, OtherSpec, iso
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, snapshot, snapshot_record
@@ -155,11 +156,11 @@ def test_a_value_out_of_bounds_is_refused(record: bytes, text: str) -> None:
 
 
 def test_a_time_beyond_the_calendar_is_refused() -> None:
-    value: dict[str, Any] = avro.decode("posterior", snapshot_record())
+    value: dict[str, Any] = DECLARED.decode("posterior", snapshot_record())
     for at in (10**15, -(2**62)):
         value["manifest"]["created_at"] = at
         with pytest.raises(BadBody, match="OverflowError"):
-            _assembler().add(avro.encode("posterior", value))
+            _assembler().add(DECLARED.encode("posterior", value))
 
 
 def test_a_tombstone_is_no_snapshot() -> None:
@@ -171,8 +172,8 @@ def test_no_more_chunks_are_held_than_the_model_could_need() -> None:
     assembler = _assembler()
     chunk = {"version": 1, "payload": bytes(1000), "manifest": None}
     for i in range(65):
-        assembler.add(avro.encode("posterior", {**chunk, "chunk": i}))
+        assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": i}))
     with pytest.raises(BadValue, match="chunks of more than 65728 bytes where the model has 3 statistics"):
-        assembler.add(avro.encode("posterior", {**chunk, "chunk": 65}))
+        assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 65}))
     for _ in range(200):
-        assembler.add(avro.encode("posterior", {**chunk, "chunk": 5}))
+        assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 5}))

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from streaminfer.bus.environment import SettingsError, file_named, secret, text_of
 
 PREFIX: Final = "STREAMINFER_KAFKA_"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -17,10 +18,6 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,100}")
-
-
-class SettingsError(ValueError):
-    """An address or a variable of the environment that cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python ha
         self._path = path
 
     def token(self) -> str:
-        return _read(self._path, PREFIX + "TOKEN_FILE")
+        return text_of(self._path, PREFIX + "TOKEN_FILE")
 
 
 def _security(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -95,14 +92,12 @@ def _security(environ: Mapping[str, str]) -> dict[str, Any]:
 def _tls(environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for option, name in (("ssl_cafile", "CA_FILE"), ("ssl_certfile", "CERT_FILE"), ("ssl_keyfile", "KEY_FILE")):
-        path = environ.get(PREFIX + name)
+        path = file_named(environ, PREFIX + name)
         if path:
-            if not Path(path).is_file():
-                raise SettingsError(f"{PREFIX}{name} is {path!r}, which is no file")
             found[option] = path
     if ("ssl_certfile" in found) != ("ssl_keyfile" in found):
         raise SettingsError(f"{PREFIX}CERT_FILE and {PREFIX}KEY_FILE belong together: set both or neither")
-    password = _secret(environ, "KEY_PASSWORD")
+    password = secret(environ, PREFIX + "KEY_PASSWORD")
     return found if password is None else {**found, "ssl_password": password}
 
 
@@ -115,28 +110,10 @@ def _sasl(environ: Mapping[str, str]) -> dict[str, Any]:
         provider = FileToken(environ.get(PREFIX + "TOKEN_FILE", ""))
         provider.token()
         return {**found, "sasl_oauth_token_provider": provider}
-    username, password = environ.get(PREFIX + "USERNAME"), _secret(environ, "PASSWORD")
+    username, password = environ.get(PREFIX + "USERNAME"), secret(environ, PREFIX + "PASSWORD")
     if not username or not password:
         # kafka-python takes empty SCRAM credentials without a word.
         raise SettingsError(
             f"{mechanism} needs {PREFIX}USERNAME and {PREFIX}PASSWORD or {PREFIX}PASSWORD_FILE, not empty"
         )
     return {**found, "sasl_plain_username": username, "sasl_plain_password": password}
-
-
-def _secret(environ: Mapping[str, str], name: str) -> str | None:
-    """From the variable, or from the file that NAME_FILE names; None where neither is set."""
-    value, path = environ.get(PREFIX + name), environ.get(f"{PREFIX}{name}_FILE")
-    if value is not None and path is not None:
-        raise SettingsError(f"{PREFIX}{name} and {PREFIX}{name}_FILE are both set: choose one")
-    return value if path is None else _read(path, f"{PREFIX}{name}_FILE")
-
-
-def _read(path: str, variable: str) -> str:
-    try:
-        text = Path(path).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{variable} is {path!r}, which cannot be read: {error}") from error
-    if not text:
-        raise SettingsError(f"{variable} is {path!r}, which is empty")
-    return text
