@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.buses import bus_url
+from tests.faults.buses import params
 from tests.faults.programs import Programs, programs
 
-__all__ = ["bus_url", "programs"]
+__all__ = ["programs"]
 
 SPEC = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}, inference: {minibatch: 10}}\n"
 ONES, ZEROS = 70, 30
@@ -24,6 +24,12 @@ class Workplace:
         self.spec, self.data = folder / "coin.yaml", folder / "coin.csv"
         self.spec.write_text(SPEC)
         self.data.write_text("y\n" + "1\n" * ONES + "0\n" * ZEROS)
+
+
+@pytest.fixture(params=params(later=("kafka",)))
+def bus_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Commands are the same on every bus; what they do there is tried in tests/faults and tests/integration."""
+    return str(request.param(request, tmp_path))
 
 
 @pytest.fixture(scope="module")
