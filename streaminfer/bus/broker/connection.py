@@ -19,7 +19,7 @@ from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.errors import translated
 from streaminfer.bus.broker.names import Names
 from streaminfer.bus.broker.settings import Address, Settings
-from streaminfer.bus.protocol import BusError
+from streaminfer.bus.protocol import BusError, Partition
 
 T = TypeVar("T")
 
@@ -36,6 +36,8 @@ class Connection:
         self.address, self.settings = address, settings
         self.session_s, self.deadline_s = session_s, deadline_s
         self.names = Names(address.namespace)
+        self.hidden: dict[Partition, int] = {}
+        """Offsets that its writers committed and readers cannot see yet: a transaction of others stands before them."""
         self._admin: Any = None
         self._closed = False
 
