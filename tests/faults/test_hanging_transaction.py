@@ -73,6 +73,7 @@ def stream(programs: Programs, kafka_address: str) -> Stream:
     return Stream(programs.folder, kafka_address)
 
 
+@pytest.mark.long
 def test_records_behind_an_open_transaction_wait_for_its_end(programs: Programs, stream: Stream) -> None:
     up = programs.start("up", stream.path, "--bus", stream.url)
     began = time.monotonic()
