@@ -14,7 +14,7 @@ from tests.kafka_broker import local_broker
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
-ROWS_OF_A_KILL = 1500
+ROWS_OF_A_KILL = 1000
 
 
 def play(programs: Programs, kills: int, seed: int) -> None:

@@ -74,7 +74,7 @@ def every(n: int) -> Rule:
     return lambda count: count % n == 0
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("api", IN_A_TRANSACTION)
 def test_a_commit_whose_reply_is_lost_is_all_or_nothing_and_once(rig: Rig, api: str, times: int) -> None:
     with rig.through.writer("w") as writer:

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from streaminfer.bus.broker.settings import Address
+from streaminfer.bus.kafka import KafkaBus
+from streaminfer.bus.protocol import Fenced, Member, Partition, Topic, Unavailable
 from tests.brokers.local import Cluster, three_brokers
 from tests.faults.answers import linear_regression
 from tests.faults.flowing import Flow
@@ -23,6 +26,7 @@ LONG = pytest.mark.long
 
 ROWS_OF_A_BOUNCE = 1000
 SERVICES = ("svb-worker", "master")
+P0 = Partition("t", 0)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,34 @@ def test_a_broker_and_the_clients_are_bounced_hard(programs: Programs, cluster: 
     bounce_clients(cluster, flow, clean=False)
     cluster.nodes[0].start()
     flow.finish()
+
+
+def test_a_member_outlives_the_move_of_its_coordinator(cluster: Cluster) -> None:
+    """kafka-python asks the old one for ever, who knows of no members."""
+    servers = tuple(cluster.address.split(","))
+    with KafkaBus(Address(servers, "moved")) as bus:
+        bus.create([Topic("t", 1)])
+        with bus.member("g", ["t"], "one") as member:
+            settle(member)
+            coordinator = bus._connection.ask(
+                "finding a coordinator", lambda admin: admin._manager.run(admin._find_coordinator_id, "moved.g")
+            )
+            node = cluster.nodes[coordinator - 1]
+            node.stop()
+            node.start()
+            settle(member)
+
+
+def settle(member: Member) -> None:
+    """Polls, as services do, until the member has its partition and heard nothing bad for a while."""
+    deadline, quiet_since = time.monotonic() + 60, time.monotonic()
+    while P0 not in member.assignment or time.monotonic() < quiet_since + 3:
+        assert time.monotonic() < deadline, "the member does not come to rest"
+        try:
+            if P0 in member.poll(0.2).assigned:
+                member.seek(P0, 0)
+        except (Fenced, Unavailable):
+            quiet_since = time.monotonic()
 
 
 @LONG
