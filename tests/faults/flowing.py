@@ -34,12 +34,16 @@ class Flow:
         except BusError:
             return -1
 
-    def moves(self, rows: int) -> None:
-        """Lets some rows through and waits until the first of them are in the posterior; more are on their way."""
-        before = max(0, self.absorbed())
+    def let(self, rows: int) -> None:
+        """Lets some rows through; some always stay for the end."""
         self._allowed += rows
         assert self._allowed < len(self._case.rows), "all rows would be on the bus before the last harm"
         self.feeder.allow(self._allowed)
+
+    def moves(self, rows: int) -> None:
+        """Lets some rows through and waits until the first of them are in the posterior; more are on their way."""
+        before = max(0, self.absorbed())
+        self.let(rows)
         wait_for(lambda: self.absorbed() > before, "the posterior moves", PATIENCE_S, 0.1)
 
     def finish(self) -> dict[str, Any]:
