@@ -8,6 +8,7 @@ import random
 import signal
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,10 @@ class Log:
 
 
 @pytest.fixture
-def log(programs: Programs, kafka_address: str) -> Log:
-    return Log(programs.folder, kafka_address)
+def log(programs: Programs, kafka_address: str) -> Iterator[Log]:
+    made = Log(programs.folder, kafka_address)
+    with made.bus:
+        yield made
 
 
 def test_what_was_removed_while_no_worker_ran_is_an_explicit_loss(programs: Programs, log: Log) -> None:
@@ -76,7 +79,6 @@ def test_what_was_removed_while_no_worker_ran_is_an_explicit_loss(programs: Prog
     log.remove_before(250)  # all there is
     programs.run("up", log.path, "--until-idle", "--bus", log.url)
     log.check([range(100, 150), range(200, 250)])
-    log.bus.close()
 
 
 @pytest.mark.long
@@ -104,4 +106,3 @@ def test_what_was_removed_before_a_sleeping_worker_is_an_explicit_loss(programs:
     lost = document(log.path, log.url)["n_lost"]
     assert 0 < lost <= 70
     log.check([range(170 - lost, 170)])
-    log.bus.close()
