@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Unavailable
 from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
 from streaminfer.models.model import Moments
 from streaminfer.runtime.connection import Connection
@@ -16,7 +19,11 @@ from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.snapshots import iso
 
+log = logging.getLogger(__name__)
+
 MAX_ROWS = 40
+PAUSE = 0.5
+"""Seconds before a bus that was away is asked again."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,15 +53,27 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _follow(connection: Connection, spec: Spec, as_json: bool) -> int:
+    """Every version once; a bus that is away is waited for."""
+    newest = 0
     try:
-        for found in connection.subscribe(spec):
-            if as_json:
-                print_json(found.to_json())
-            else:
-                print(one_line(found), flush=True)
+        while True:
+            try:
+                for found in connection.subscribe(spec):
+                    if found.version > newest:
+                        newest = found.version
+                        _show(found, as_json)
+            except Unavailable as error:
+                log.warning("the bus is away: %s", error)
+                time.sleep(PAUSE)
     except KeyboardInterrupt:
-        pass
-    return 0
+        return 0
+
+
+def _show(found: PosteriorSnapshot, as_json: bool) -> None:
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print(one_line(found), flush=True)
 
 
 def print_summary(found: PosteriorSnapshot) -> None:

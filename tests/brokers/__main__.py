@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.brokers.sharing import keep
 def serve(port: int) -> int:
     """A broker in the foreground, until Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            sys.exit(f"port {port} is taken, perhaps by a broker that runs already: use it, or `make kafka PORT=...`")
     print("starting a Kafka broker (the first time its jars are fetched, too) ...", flush=True)
     try:
         with local_broker(port=port) as broker:
@@ -64,6 +68,8 @@ def main() -> int:
         keep(options.folder)
     except NoBroker as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        return 1
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,20 @@ def test_a_broker_in_the_foreground_says_how_to_use_it_and_ends_with_ctrl_c(tmp_
     assert live_brokers(port) == set()
     assert "Traceback" not in (tmp_path / "out").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "its data is still there"
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "tests.brokers", "serve", "--port", port]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(), text=True, capture_output=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == f"port {port} is taken, perhaps by a broker that runs already: use it, or `make kafka PORT=...`\n"
+    )
 
 
 @LONG

@@ -7,7 +7,7 @@ import logging
 import pytest
 from kafka import errors
 
-from streaminfer.bus.broker.errors import translate, translated
+from streaminfer.bus.broker.errors import TlsRefused, translate, translated
 from streaminfer.bus.protocol import BusError, Fenced, Replaced, TooLarge, Unavailable, UnknownTopic
 
 TABLE = {
@@ -28,6 +28,7 @@ TABLE = {
         errors.TopicAuthorizationFailedError, errors.GroupAuthorizationFailedError,
         errors.TransactionalIdAuthorizationFailedError, errors.SaslAuthenticationFailedError,
         errors.KafkaConfigurationError, errors.InvalidReplicationFactorError, errors.InvalidSessionTimeoutError,
+        errors.UnsupportedSaslMechanismError, TlsRefused,
     ],
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ class Watcher:
 
     def check(self, last_version: int) -> list[dict[str, Any]]:
         """Waits for a version, ends the subscriber, and returns what it saw: versions up, no frontier down."""
-        wait_for(lambda: self._newest() >= last_version, f"the subscriber sees version {last_version}")
+        wait_for(lambda: self.newest >= last_version, f"the subscriber sees version {last_version}")
         assert self._program.end(signal.SIGINT) == 0, self._program.err
         seen = self._program.documents
         for before, after in pairwise(seen):
@@ -28,6 +28,8 @@ class Watcher:
                 assert position <= after["frontier"][partition], f"{partition} at version {after['version']}"
         return seen
 
-    def _newest(self) -> int:
+    @property
+    def newest(self) -> int:
+        """The last version it saw."""
         documents = self._program.documents
         return documents[-1]["version"] if documents else 0

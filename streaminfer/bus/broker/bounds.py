@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from kafka.admin import OffsetSpec
+from kafka.errors import GroupIdNotFoundError, for_code
 from kafka.protocol.consumer import IsolationLevel
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -32,6 +34,22 @@ def committed(connection: Connection, group: str) -> dict[Partition, Position]:
     found = connection.ask(f"reading positions of {group!r}", lambda admin: admin.list_group_offsets(name))
     kept = {connection.names.partition(place): at for place, at in found.get(name, {}).items() if at.offset >= 0}
     return {partition: Position(at.offset, at.metadata or "") for partition, at in sorted(kept.items())}
+
+
+def members(connection: Connection, group: str) -> dict[str, str | None]:
+    """The instance names of a group's members by their ids."""
+    name = connection.names.outside(group)
+
+    def look(admin: Any) -> Any:
+        found = admin.describe_groups([name])[name]
+        # It raises no errors: one who is not the group's coordinator tells of a group without members.
+        code = re.match(r"\[Error (\d+)\]", found["error"] or "")
+        if found["error"] and (code is None or int(code[1]) != GroupIdNotFoundError.errno):
+            raise for_code(int(code[1]) if code else -1)(found["error"])
+        return found["members"]
+
+    found = connection.ask(f"looking at the group {group!r}", look)
+    return {member["member_id"]: member["group_instance_id"] for member in found}
 
 
 def prepare(connection: Connection, catalog: Catalog, positions: Positions) -> dict[TopicPartition, OffsetAndMetadata]:

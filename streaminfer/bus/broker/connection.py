@@ -9,8 +9,11 @@ from typing import Any, Final, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    CoordinatorNotAvailableError,
     FetchSessionIdNotFoundError,
     KafkaError,
+    NodeNotReadyError,
+    NotCoordinatorError,
     RetriableError,
     UnknownTopicOrPartitionError,
 )
@@ -19,11 +22,13 @@ from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.errors import translated
 from streaminfer.bus.broker.names import Names
 from streaminfer.bus.broker.settings import Address, Settings
-from streaminfer.bus.protocol import BusError
+from streaminfer.bus.protocol import BusError, Partition
 
 T = TypeVar("T")
 
 RETRY_S: Final = 0.1
+MOVED: Final = (CoordinatorNotAvailableError, NodeNotReadyError, NotCoordinatorError)
+"""Somebody else may be the coordinator of a group by now; an admin client never asks again who is."""
 
 # Its debug messages show records; its errors are raised as well, and told once instead of several times a second.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -36,6 +41,8 @@ class Connection:
         self.address, self.settings = address, settings
         self.session_s, self.deadline_s = session_s, deadline_s
         self.names = Names(address.namespace)
+        self.hidden: dict[Partition, int] = {}
+        """Offsets that its writers committed and readers cannot see yet: a transaction of others stands before them."""
         self._admin: Any = None
         self._closed = False
 
@@ -67,7 +74,9 @@ class Connection:
                     return question(self._admin)
                 except UnknownTopicOrPartitionError:
                     raise
-                except (RetriableError, FetchSessionIdNotFoundError, OSError):
+                except (RetriableError, FetchSessionIdNotFoundError, OSError) as error:
+                    if isinstance(error, MOVED):
+                        self.drop_admin()
                     if time.monotonic() + RETRY_S >= last_try:
                         self.drop_admin()
                         raise

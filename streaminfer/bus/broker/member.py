@@ -124,9 +124,7 @@ class KafkaMember(KafkaReader):
         mine = self._consumer.group_metadata().member_id
         if not mine:
             return
-        name = self._names.outside(self.group)
-        found = self._connection.ask("looking at the group", lambda admin: admin.describe_groups([name]))[name]
-        members = {member["member_id"]: member["group_instance_id"] for member in found["members"]}
+        members = bounds.members(self._connection, self.group)
         if mine in members:
             return
         if self._who.instance is not None and self._who.instance in members.values():

@@ -16,7 +16,7 @@ from streaminfer.bus.broker.member import KafkaMember
 from streaminfer.bus.broker.outbox import Outbox, Parcel
 from streaminfer.bus.broker.producers import Producer
 from streaminfer.bus.broker.topics import Catalog
-from streaminfer.bus.protocol import BusError, Fenced, Member, Output, Partition, Positions, Unavailable
+from streaminfer.bus.protocol import BusError, Fenced, Member, Output, Positions, Unavailable
 
 NOBODY: Final = "no-member"
 """A member that no group has: the broker takes its positions only where the group is empty."""
@@ -36,6 +36,12 @@ class KafkaWriter:
         self._closed = False
         with translated(f"opening the writer {name!r}"):
             self._producer: Producer | None = Producer(connection, connection.names.outside(name))
+        try:
+            # Who goes on after a commit that was not confirmed reads the logs to learn what is there: it must be seen.
+            self._await_visible({}, None, time.monotonic() + connection.deadline_s)
+        except BaseException:
+            self._drop()
+            raise
 
     def commit(
         self,
@@ -60,7 +66,9 @@ class KafkaWriter:
         try:
             with translated(f"a commit of the writer {self._name!r}"):
                 placed = self._transact(self._producer, parcels, offsets, group, owner, deadline)
-            self._await_visible(parcels, placed, positions or {}, owner, deadline)
+            for parcel, offset in zip(parcels, placed, strict=True):
+                self._connection.hidden[parcel.partition] = offset
+            self._await_visible(positions or {}, owner, deadline)
         except BaseException:
             self._drop()
             raise
@@ -110,21 +118,11 @@ class KafkaWriter:
         producer.commit(deadline)
         return placed
 
-    def _await_visible(
-        self,
-        parcels: Sequence[Parcel],
-        placed: Sequence[int],
-        positions: Positions,
-        owner: Member | str | None,
-        deadline: float,
-    ) -> None:
+    def _await_visible(self, positions: Positions, owner: Member | str | None, deadline: float) -> None:
         """The broker answers a commit before it has marked it in the logs: what was committed must be there to read."""
-        last: dict[Partition, int] = {}
-        for parcel, offset in zip(parcels, placed, strict=True):
-            last[parcel.partition] = max(offset, last.get(parcel.partition, -1))
         group = owner.group if isinstance(owner, KafkaMember) else owner
         pause = 0.002
-        while not self._visible(last, positions, group):
+        while not self._visible(positions, group):
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"a commit of the writer {self._name!r} is hidden behind an unfinished transaction of another"
@@ -132,9 +130,12 @@ class KafkaWriter:
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
 
-    def _visible(self, last: Mapping[Partition, int], positions: Positions, group: object) -> bool:
-        ends = bounds.ends(self._connection, last)
-        if any(ends[partition] <= offset for partition, offset in last.items()):
+    def _visible(self, positions: Positions, group: object) -> bool:
+        hidden = self._connection.hidden
+        for partition, end in bounds.ends(self._connection, hidden).items():
+            if end > hidden[partition]:
+                del hidden[partition]
+        if hidden:
             return False
         if not positions:
             return True
