@@ -21,10 +21,10 @@ java: # what a local broker needs, where it can be installed
 	@tests/brokers/install-java.sh
 
 test: .venv/dev java ## set up, then all tests that CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" -q
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not long" -q
 
 test-long: .venv/dev java ## the full matrices and soaks as well
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
 lint: .venv/dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .
