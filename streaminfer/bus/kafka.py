@@ -58,6 +58,10 @@ class KafkaBus:
         found = bounds.ends(self._connection, self._partitions(topic))
         return {partition.index: end for partition, end in found.items()}
 
+    def hidden(self, topic: str) -> dict[int, int]:
+        found = bounds.hidden(self._connection, self._partitions(topic))
+        return {partition.index: count for partition, count in found.items()}
+
     def publish(self, outputs: Sequence[Output]) -> list[int]:
         """See protocol.Bus. A producer that has failed is not used again: what it still holds is unknown."""
         self._connection.check_open()

@@ -219,6 +219,12 @@ class Bus(Protocol):
     def ends(self, topic: str) -> dict[int, int]:
         """The position after the last committed record of each partition."""
 
+    def hidden(self, topic: str) -> dict[int, int]:
+        """How many positions after the end of each partition an unfinished transaction, anybody's, holds back.
+
+        Committed records may be among them: who must know all that was committed waits until there are none.
+        """
+
     def publish(self, outputs: Sequence[Output]) -> list[int]:
         """Writes records and waits until all are durable; returns their offsets.
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, psi
+
+from streaminfer.families.special import betaln, psi
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

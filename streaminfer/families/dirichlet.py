@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, psi
+
+from streaminfer.families.special import gammaln, psi
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

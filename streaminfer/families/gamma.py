@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
+
+from streaminfer.families.special import psi
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
+
+from streaminfer.families.special import dtrsm
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
 
 from streaminfer.families import matrices
+from streaminfer.families.special import psi
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import multigammaln, psi
 
 from streaminfer.families import matrices
+from streaminfer.families.special import multigammaln, psi
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

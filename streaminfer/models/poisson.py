@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
 from streaminfer.families import gamma
+from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models import totals
 from streaminfer.models.events import Field
 from streaminfer.models.model import Matrix, Moments, Vector

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
+from streaminfer.families.special import gammaln
 from streaminfer.models.model import Vector
 
 _STIRLING_FROM: Final = 64.0

@@ -10,9 +10,9 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpstrf
 
 from streaminfer.families.matrices import solve_lower_transposed
+from streaminfer.families.special import dpstrf
 from streaminfer.models.model import DomainError, Matrix, Vector
 
 ROUNDING: Final = 1e-6

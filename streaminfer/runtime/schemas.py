@@ -6,16 +6,17 @@ Asked once, at the start: a registry that goes away later disturbs nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
-from streaminfer.runtime.registry.client import Registry
-from streaminfer.runtime.registry.http import Conversation
 from streaminfer.runtime.registry.settings import earlier_ids, settings_from
 from streaminfer.spec import Spec
 from streaminfer.topics import declarations
 from streaminfer.wire.avro import Schemas, schema_text
+
+if TYPE_CHECKING:
+    from streaminfer.runtime.registry.client import Registry
 
 
 class Registered(NamedTuple):
@@ -84,7 +85,13 @@ def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:
 
 def _registry() -> Registry | None:
     settings = settings_from()
-    return None if settings is None else Registry(Conversation(settings))
+    if settings is None:
+        return None
+    # Here, so that who has no registry does not wait for HTTP and TLS to be loaded.
+    from streaminfer.runtime.registry.client import Registry
+    from streaminfer.runtime.registry.http import Conversation
+
+    return Registry(Conversation(settings))
 
 
 def _framed() -> list[str]:

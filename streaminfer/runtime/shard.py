@@ -34,7 +34,11 @@ class Shard:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._writer = self.fence()
-        self.published = self.restore()
+        try:
+            self.published = self.restore()
+        except BaseException:
+            self._writer.close()
+            raise
         self.snapshot = self.published
         self._parts = Parts(spec.model.size)
         self._letters: list[Output] = []
@@ -51,6 +55,10 @@ class Shard:
 
     def restore(self) -> Snapshot:
         """The newest snapshot on the bus, or the prior."""
+        topic = names.topic(self._spec, "posterior")
+        if self._bus.hidden(topic)[self.partition.index]:
+            # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
+            raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found = follower.catch_up()

@@ -178,7 +178,10 @@ def test_groups_and_topics_do_not_disturb_each_other(harness: Harness) -> None:
     first = Actor(harness.open(), "g", ["t", "u"])
     second = Actor(harness.open(), "g", ["u"])
     stranger = Actor(harness.open(), "h", ["t"])
-    until(lambda: len(first.owned | second.owned) == 4 and len(stranger.owned) == 2, [first, second, stranger])
+    until(
+        lambda: second.owned and len(first.owned | second.owned) == 4 and len(stranger.owned) == 2,
+        [first, second, stranger],
+    )
     assert {partition.topic for partition in second.owned} == {"u"}
     assert {Partition("t", 0), Partition("t", 1)} <= first.owned
     assert not first.owned & second.owned

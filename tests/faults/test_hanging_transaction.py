@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import time
@@ -18,7 +19,8 @@ from streaminfer.runtime import names
 from streaminfer.spec import Spec
 from tests.faults.flowing import PATIENCE_S
 from tests.faults.hanging import hang
-from tests.faults.programs import Programs, document, n_events, wait_for
+from tests.faults.programs import Programs, document, n_events, services, wait_for
+from tests.faults.watching import Watcher
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
@@ -109,6 +111,26 @@ def test_a_foreign_transaction_among_increments_or_snapshots_is_waited_for(
     wait_for(lambda: stream.absorbed() >= EVENTS, "all is absorbed", PATIENCE_S)
     assert up.end() == 0, up.err
     stream.check()
+
+
+@pytest.mark.long
+def test_a_master_killed_behind_a_foreign_transaction_repeats_no_version(programs: Programs, stream: Stream) -> None:
+    """Its successor cannot see what it committed last, and must not go on from what it sees."""
+    up = programs.start("up", stream.path, "--bus", stream.url)
+    wait_for(stream.has_snapshot, "a first snapshot", PATIENCE_S)
+    watcher = Watcher(programs, stream.path, stream.url)
+    wait_for(lambda: watcher.newest > 0, "the subscriber sees it")
+    hang(programs, stream.address, stream.namespace, TIMEOUT_S, stream.topic("posterior"), "foreign")
+    stream.publish()
+    time.sleep(2)
+    for _ in range(3):
+        os.kill(services(up.pid, "master")[0], signal.SIGKILL)
+        wait_for(lambda: bool(services(up.pid, "master")), "a master runs")
+        time.sleep(2)
+    wait_for(lambda: stream.absorbed() >= EVENTS, "all is absorbed", PATIENCE_S)
+    assert up.end() == 0, up.err
+    stream.check()
+    watcher.check(document(stream.path, stream.url)["version"])
 
 
 def test_a_master_killed_inside_its_transaction_blocks_its_successor_for_no_time(

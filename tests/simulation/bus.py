@@ -39,6 +39,9 @@ class SimulatedBus:
     def ends(self, topic: str) -> dict[int, int]:
         return self._connection.act("ends", lambda: {i: log.end for i, log in enumerate(self._broker.logs(topic))})
 
+    def hidden(self, topic: str) -> dict[int, int]:
+        return dict.fromkeys(self.ends(topic), 0)
+
     def publish(self, outputs: Sequence[Output]) -> list[int]:
         faults = self._connection.faults
 

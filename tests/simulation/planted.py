@@ -37,9 +37,13 @@ class NoFrontierCheck(_WithShard):
     shard = _NoFrontierShard
 
 
+class _NoWriter:
+    def close(self) -> None: ...
+
+
 class _RestoreFirstShard(Shard):
     def fence(self) -> Writer:
-        return None  # type: ignore[return-value]
+        return _NoWriter()  # type: ignore[return-value]
 
     def restore(self) -> Snapshot:
         found = super().restore()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kafka.admin import OffsetSpec
@@ -26,6 +26,14 @@ def starts(connection: Connection, partitions: Iterable[Partition]) -> dict[Part
 def ends(connection: Connection, partitions: Iterable[Partition]) -> dict[Partition, int]:
     """The position after the last record of each partition that readers may see."""
     return _look_up(connection, partitions, OffsetSpec.LATEST)
+
+
+def hidden(connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    """Positions of each partition that are written and that readers may not see yet."""
+    # The outer end first: what is there now and seen a moment later is not hidden.
+    written = _look_up(connection, partitions, OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED)
+    seen = ends(connection, partitions)
+    return {partition: max(0, end - seen[partition]) for partition, end in written.items()}
 
 
 def committed(connection: Connection, group: str) -> dict[Partition, Position]:
@@ -66,12 +74,17 @@ def prepare(connection: Connection, catalog: Catalog, positions: Positions) -> d
     }
 
 
-def _look_up(connection: Connection, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+def _look_up(
+    connection: Connection,
+    partitions: Iterable[Partition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> dict[Partition, int]:
     wanted = {connection.names.place(partition): spec for partition in partitions}
     if not wanted:
         return {}
     found = connection.ask(
         "looking up offsets",
-        lambda admin: admin.list_partition_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED),
+        lambda admin: admin.list_partition_offsets(wanted, isolation_level=isolation),
     )
     return {connection.names.partition(place): at.offset for place, at in sorted(found.items())}
