@@ -14,8 +14,6 @@ import pytest
 from tests.brokers.node import free_port, live_brokers
 from tests.faults.programs import wait_for
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 LONG = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 

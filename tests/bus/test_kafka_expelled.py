@@ -11,8 +11,6 @@ from streaminfer.bus.broker.settings import Address
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Fenced, Partition, Poll, Position, Topic
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 SESSION_S = 3.0
 PAUSE_S = 0.5
 """Longer than a member with an instance name goes without asking whether it still is one."""

@@ -12,8 +12,6 @@ from streaminfer.bus.broker.settings import Address
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Output, Partition, Topic, Unavailable
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 P0 = Partition("t", 0)
 
 

@@ -16,7 +16,7 @@ from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Bus, Fenced, Output, Partition, Poll, Position, Topic, Unavailable
 from tests.kafka_broker import LocalBroker, local_broker
 
-pytestmark = pytest.mark.xdist_group("outage")
+pytestmark = pytest.mark.xdist_group("outages")
 
 DEADLINE_S = 4.0
 P0 = Partition("t", 0)

@@ -18,8 +18,6 @@ from streaminfer.bus.broker.settings import Address
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import BusError, Output, Partition, Topic, Unavailable
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 DEADLINE_S = 4.0
 P0 = Partition("t", 0)
 

@@ -14,7 +14,7 @@ from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import BusError, Output, Partition, Position, Topic, Unavailable
 from tests.bus.secured import PASSWORD, USER, Authority, Secured, secured_broker, token
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.xdist_group("security")
 LONG = pytest.mark.long
 
 DEADLINE_S = 10.0

@@ -33,7 +33,6 @@ def test_two_demos_on_one_bus_do_not_meet(programs: Programs, tmp_path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("kafka")
 def test_a_demo_on_kafka(programs: Programs, kafka_address: str) -> None:
     url = f"kafka://{kafka_address}/{uuid.uuid4().hex[:8]}"
     play(programs, url)

@@ -12,8 +12,6 @@ from tests.faults.flowing import Flow
 from tests.faults.programs import Programs
 from tests.kafka_broker import local_broker
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 ROWS_OF_A_KILL = 1000
 
 

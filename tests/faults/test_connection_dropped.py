@@ -18,7 +18,7 @@ from tests.faults.dropping import APIS, DroppingProxy, Rule, broker_behind_proxy
 from tests.faults.flowing import Flow
 from tests.faults.programs import Programs
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.xdist_group("dropped")
 
 P0 = Partition("t", 0)
 IN_A_TRANSACTION = ("Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")

@@ -22,8 +22,6 @@ from tests.faults.hanging import hang
 from tests.faults.programs import Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 EVENTS = 400
 TIMEOUT_S = 15.0
 """Of the foreign transaction: longer than the ten seconds that our own commits wait for anything."""

@@ -15,8 +15,6 @@ from tests.faults.programs import Programs, children, document, n_events, wait_f
 from tests.faults.watching import Watcher
 from tests.kafka_broker import LocalBroker, local_broker
 
-pytestmark = pytest.mark.xdist_group("outage")
-
 EVENTS = 20_000
 RECOVERY = 15.0
 """Seconds from the broker's return until the posterior moves again."""

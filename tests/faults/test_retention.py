@@ -20,8 +20,6 @@ from streaminfer.runtime import names
 from tests.faults.flowing import PATIENCE_S
 from tests.faults.programs import Programs, document, n_events, services, wait_for
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 TOPIC = "kept.events"
 PARTITIONS = 2
 

@@ -21,7 +21,7 @@ from tests.faults.answers import linear_regression
 from tests.faults.flowing import Flow
 from tests.faults.programs import Programs, services
 
-pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("three brokers"), pytest.mark.timeout(900)]
 LONG = pytest.mark.long
 
 ROWS_OF_A_BOUNCE = 1000

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from streaminfer import Spec, load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Output, Topic
-from streaminfer.runtime import letters, names
+from streaminfer.runtime import letters, names, schemas
 from streaminfer.runtime.follower import Follower
 from streaminfer.services import SERVICES
 from streaminfer.variational.snapshot import Snapshot
@@ -28,9 +28,9 @@ class Running:
 
     def __init__(self, spec: Spec, bus: Bus) -> None:
         self._spec, self._bus = spec, bus
-        names.create_topics(spec, bus)
+        ids = schemas.prepare(spec, bus)
         names.check_data_topic(spec, bus)
-        self._services = [build(spec, bus, CollectorRegistry(), None) for build in SERVICES.values()]
+        self._services = [build(spec, bus, CollectorRegistry(), None, ids) for build in SERVICES.values()]
         self._follower = Follower(spec, bus)
 
     def until_idle(self, timeout: float = 60.0) -> Snapshot:

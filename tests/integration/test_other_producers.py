@@ -18,8 +18,6 @@ from streaminfer.bus.protocol import Output, Partition
 from tests.faults.buses import kafka
 from tests.integration.existing import Place
 
-pytestmark = pytest.mark.xdist_group("kafka")
-
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 HEADERS = [("trace", b"\x00\xff"), ("empty", b""), ("none", None)]
 

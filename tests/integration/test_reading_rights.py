@@ -19,7 +19,7 @@ from tests.faults.programs import Programs
 from tests.integration.existing import Running
 from tests.kafka_broker import Listener, local_broker
 
-pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 USER, PASSWORD = "alice", "correct-horse-7531"
 LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'

@@ -19,7 +19,7 @@ from tests.faults.programs import Programs
 from tests.registry.conftest import URL, write_data, write_spec
 from tests.registry_server import Registry
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.xdist_group("registry")
 
 OTHER = {"type": "record", "name": "Snapshot", "namespace": "streaminfer", "fields": [{"name": "x", "type": "long"}]}
 EARLIER = "STREAMINFER_SCHEMA_IDS"

@@ -26,7 +26,7 @@ from tests.faults.programs import Programs
 from tests.registry.conftest import URL, write_data, write_spec
 from tests.registry_server import Registry, kcat
 
-pytestmark = pytest.mark.xdist_group("kafka")
+pytestmark = pytest.mark.xdist_group("registry")
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "read_snapshots.py"
 ROWS = 500

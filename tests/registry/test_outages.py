@@ -13,7 +13,7 @@ from tests.faults.programs import Programs, services, wait_for
 from tests.registry.conftest import URL, write_data, write_spec
 from tests.registry_server import local_registry
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("kafka")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("registry")]
 
 
 def test_away_at_the_start_and_killed_later(programs: Programs, kafka_address: str) -> None:
