@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -21,7 +21,7 @@ from streaminfer.bus.protocol import Record
 from streaminfer.runtime import letters, names, produce
 from tests.contracts.bus_harness import read_all
 from tests.faults import crashing
-from tests.faults.buses import kind
+from tests.faults.buses import kind, params
 from tests.faults.crashing import Boundary
 from tests.faults.programs import wait_for
 
@@ -204,18 +204,25 @@ def sweep(folder: Path, url: str, role: str, after: bool, events: int, chunk: in
                 return passed
 
 
-CASES = pytest.mark.parametrize(
-    ("role", "after"),
-    [(role, after) for role in ROLES for after in (False, True)],
-    ids=lambda value: value if isinstance(value, str) else ("after" if value else "before"),
-)
-
+WAYS = [(role, after) for role in ROLES for after in (False, True)]
+KAFKA_WAYS = [("worker", True), ("lonely-worker", False), ("master", False), ("produce", True)]
+"""In every run: each role once, dying before and after; all of them in the long run."""
 
 EVENTS = {"embedded": 96, "kafka": 32}
 EVENTS_LONG = {"embedded": 320, "kafka": 96}
 
 
-@CASES
+def cases(kinds: dict[str, list[tuple[str, bool]]]) -> Any:
+    """The ways of each bus, as parameters."""
+    found = [
+        pytest.param(*bus.values, role, after, marks=bus.marks, id=f"{bus.id}-{role}-{'after' if after else 'before'}")
+        for bus in params()
+        for role, after in kinds[str(bus.id)]
+    ]
+    return pytest.mark.parametrize(("bus_url", "role", "after"), found, indirect=["bus_url"])
+
+
+@cases({"embedded": WAYS, "kafka": KAFKA_WAYS})
 def test_a_death_at_any_boundary_loses_nothing_and_repeats_nothing(
     tmp_path: Path, bus_url: str, role: str, after: bool
 ) -> None:
@@ -225,7 +232,7 @@ def test_a_death_at_any_boundary_loses_nothing_and_repeats_nothing(
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@CASES
+@cases({"embedded": WAYS, "kafka": WAYS})
 def test_a_death_at_any_boundary_of_a_longer_run(tmp_path: Path, bus_url: str, role: str, after: bool) -> None:
     events = EVENTS_LONG[kind(bus_url)]
     assert sweep(tmp_path, bus_url, role, after, events, chunk=8) >= events // 8
