@@ -16,7 +16,7 @@ from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import fold
+from streaminfer.variational import fold, forgetting
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -36,7 +36,8 @@ class Shard:
         self._writer = self.fence()
         self.published = self.restore()
         self.snapshot = self.published
-        self._parts = Parts(spec.model.size)
+        self._forgetting = forgetting.of(spec.inference.forget)
+        self._parts = Parts(spec.model.size, spec.inference.by_time)
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
@@ -117,7 +118,7 @@ class Shard:
 
     def _fold(self, increment: Increment) -> None:
         fresh_from = self._retry.get(increment.partition, self.published.version)
-        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from)
+        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from, self._forgetting)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
