@@ -164,6 +164,7 @@ class Shard:
         metrics.snapshots.inc()
         metrics.version.set(snapshot.version)
         metrics.events.set(snapshot.n_events)
+        metrics.effective.set(snapshot.n_effective)
         metrics.lost.set(snapshot.n_lost)
         metrics.dead_lettered.set(snapshot.n_dead_lettered)
         metrics.damped.set(snapshot.n_damped)

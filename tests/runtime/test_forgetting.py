@@ -11,10 +11,13 @@ import pytest
 
 from streaminfer import RowError, fit, parse_spec
 from streaminfer.bus.protocol import Output
+from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime import letters
 from streaminfer.runtime.files import Counted, FileError, read_csv
 from streaminfer.runtime.intake import AHEAD_S
 from streaminfer.spec import Spec
+from tests.faults import answers
+from tests.faults.forgotten import by_events, by_time
 from tests.models.examples import EXAMPLES, Example
 from tests.runtime.rig import Rig
 from tests.runtime.test_fit import _rows
@@ -145,6 +148,39 @@ def test_fit_forgets_in_the_order_of_rows(example: Example, minibatch: int) -> N
     with pytest.raises(RowError, match=r"row 100: timestamp \(from t.at\): t is missing"):
         fit(by_time, [*rows, _rows(example, events[:1])[0]])
     assert np.isfinite(found.log_predictive(_rows(example, events[:1])[0])), "a prediction needs no time"
+
+
+FAR = {"gaussian": {"centre": 1e7}, "linear_regression": {"centre": 1e7}}
+CASES = [*((model, {}) for model in answers.MODELS), *FAR.items()]
+
+
+@pytest.mark.parametrize(("model", "options"), CASES, ids=str)
+def test_fit_equals_the_answer_in_fifty_digits(model: str, options: dict[str, float]) -> None:
+    n = 400
+    for case, inference in (by_events(model, n, 1, 40, **options), by_time(model, n, 40, **options)):
+        spec = parse_spec(
+            {
+                "name": "demo",
+                "data": {"timestamp": case.timestamp},
+                "model": case.model,
+                "inference": {"minibatch": 30, **inference},
+            }
+        )
+        lines = [",".join(map(str, row)) for row in (case.header, *case.rows)]
+        rows = read_csv(spec, Counted(io.BytesIO("\n".join(lines).encode()), "f"), "f")
+        case.check(fit(spec, map(json.loads, rows)).to_json())
+
+
+def test_the_summary_says_what_the_events_are_worth(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(fit(counts({"half_life_events": 1}), [{"k": 1}] * 50))
+    assert capsys.readouterr().out.splitlines()[1].startswith("50 events, worth 2 by their weights; ")
+
+
+def test_metrics_tell_the_effective_events() -> None:
+    rig = Rig(counts({"half_life_events": 1}))
+    send(rig, {"k": 1}, {"k": 1}, {"k": 1})
+    rig.run(rig.worker(), rig.master(), rounds=30)
+    assert (rig.value("master_events"), rig.value("master_effective_events")) == (3.0, 1.75)
 
 
 def test_fit_by_time_needs_to_know_the_times() -> None:
