@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from streaminfer.bus.protocol import Output
 from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime import letters
 from streaminfer.runtime.files import Counted, FileError, read_csv
+from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.intake import AHEAD_S
 from streaminfer.spec import Spec
+from streaminfer.variational.forgetting import Clock
+from streaminfer.variational.snapshot import Snapshot
 from tests.faults import answers
 from tests.faults.forgotten import by_events, by_time
 from tests.models.examples import EXAMPLES, Example
@@ -101,6 +105,20 @@ def test_a_record_without_a_timestamp_cannot_be_dated() -> None:
         rig.run(rig.worker(), rig.master(), rounds=30)
         assert (rig.total(), rig.snapshot().n_dead_lettered) == (2.0, 1)
         assert reasons(rig) == ["the record's timestamp must be of the years 1970 to 9999"]
+
+
+def test_a_snapshot_with_a_clock_that_no_events_give_is_none() -> None:
+    rig = Rig(counts({"half_life_events": 3}, partitions=2))
+    total, part = np.array([3.0, 3.0, 0.0]), np.array([2.0, 2.0, 0.0])
+    good = Snapshot(rig.spec.fingerprint, 1, total, {0: 0, 1: 0}, clocks={0: Clock(part, 2.0), 1: Clock(total, 1.0)})
+    rig.publish_snapshot(good)
+    follower = Follower(rig.spec, rig.bus)
+    assert follower.catch_up() is not None
+    rig.publish_snapshot(replace(good, version=2, clocks={0: Clock(part, 2.0), 1: Clock(-part, 1.0)}))
+    found = follower.catch_up()
+    assert found is not None
+    assert found.version == 1
+    assert follower.unreadable is not None
 
 
 @pytest.mark.parametrize("forget", [{"half_life_events": 3}, {"half_life_seconds": 40}], ids=str)

@@ -215,9 +215,20 @@ def test_after_a_long_silence_only_the_prior_is_left_and_it_is_whole() -> None:
                 np.testing.assert_allclose(again.natural, model.posterior(fresh).natural, rtol=1e-12)
 
 
+def test_a_count_never_underflows_before_what_it_counts() -> None:
+    """Values of 1e50, aged twice: 20 * 2^-1090 is 0 in float64 while the scatter times 2^-1090 is not."""
+    for example in EXAMPLES:
+        if example.kind in {"gaussian", "linear_regression"}:
+            model = model_of(example)
+            events = example.events(np.random.default_rng(2), 20) * 1e50
+            aged = forgetting.decayed(model, Clock(model.statistics(events), 20.0), 900)
+            for halvings in range(90, 300, 5):
+                model.posterior(forgetting.decayed(model, aged, halvings).statistics)
+
+
 @BOTH
 def test_weights_are_one_for_the_newest_and_clean_zeros_for_the_oldest(rule: Forgetting) -> None:
-    times = np.array([1.7e9, 0.0, -6e10, 1.7e9 - 20.0])
+    times = np.array([1.7e9, 0.0, 1.7e9 - 20 * 1050, 1.7e9 - 20.0])
     many = replace(rule, half_life=0.01) if isinstance(rule, ByEvents) else rule
     weights = many.weights(4 if isinstance(rule, ByTime) else 50, times)
     assert weights.max() == 1.0
