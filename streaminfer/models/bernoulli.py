@@ -66,9 +66,11 @@ class Bernoulli:
     def empty(self) -> Vector:
         return np.zeros(2)
 
-    def statistics(self, events: Matrix) -> Vector:
-        ones = events[:, 0].sum()
-        return np.array([ones, len(events) - ones])
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        ones = events[:, 0]
+        if weights is None:
+            return np.array([ones.sum(), len(events) - ones.sum()])
+        return np.array([weights @ ones, weights @ (1 - ones)])
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b

@@ -77,8 +77,8 @@ class Categorical:
     def empty(self) -> Vector:
         return np.zeros(self.size)
 
-    def statistics(self, events: Matrix) -> Vector:
-        return np.bincount(events[:, 0].astype(np.intp), minlength=self.size).astype(np.float64)
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        return np.bincount(events[:, 0].astype(np.intp), weights, minlength=self.size).astype(np.float64)
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b

@@ -41,13 +41,17 @@ def empty(d: int) -> Vector:
     return np.zeros(size(d))
 
 
-def statistics(events: Matrix) -> Vector:
-    """The moments of events (n, d), n >= 1."""
-    rounded = events.mean(axis=0)
+def statistics(events: Matrix, weights: Vector | None = None) -> Vector:
+    """The moments of events (n, d), n >= 1, each counted as often as its weight says, or once."""
+    if weights is None:
+        weights = np.ones(len(events))
+    n = weights.sum()
+    rounded = weights / n @ events
     around = events - rounded
-    left = around.mean(axis=0)
+    left = weights / n @ around
     around -= left
-    return np.concatenate([[len(events)], *_two_sum(rounded, left), (around.T @ around).ravel()])
+    around *= np.sqrt(weights)[:, None]
+    return np.concatenate([[n], *_two_sum(rounded, left), (around.T @ around).ravel()])
 
 
 def merge(a: Vector, b: Vector, d: int) -> Vector:

@@ -10,13 +10,15 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.models import times
+
 LARGEST: Final = 1e100
 """Beyond this a square would leave float64; such a value is refused, not absorbed."""
 
 LARGEST_COUNT: Final = 2**53
 """Counts above this are no longer exact in float64."""
 
-Kind = Literal["number", "positive", "count", "binary", "category"]
+Kind = Literal["number", "positive", "count", "binary", "category", "time"]
 
 RULES: Final[Mapping[Kind, str]] = {
     "number": f"must be a number of size at most {LARGEST:g}",
@@ -24,6 +26,7 @@ RULES: Final[Mapping[Kind, str]] = {
     "count": "must be a whole number from 0 to 2^53",
     "binary": "must be 0 or 1",
     "category": "must be one of the categories",
+    "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
 }
 
 
@@ -99,6 +102,8 @@ def _fast_column(field: Field, rows: Sequence[Any]) -> NDArray[np.float64]:
     if field.kind == "category":
         codes = field.codes
         return np.array([codes[value] for value in values], dtype=np.float64)
+    if field.kind == "time":
+        values = [times.parse(value) if type(value) is str else value for value in values]
     if not set(map(type, values)) <= {int, float}:
         raise TypeError(field.name)
     return np.array(values, dtype=np.float64)
@@ -117,6 +122,8 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
             good = (column == 0) | (column == 1)
         case "category":
             good = column >= 0
+        case "time":
+            good = (column >= times.EARLIEST) & (column <= times.LATEST)
     return good
 
 
@@ -164,6 +171,11 @@ def _number(field: Field, value: object) -> float | None:
     """The value as a float inside the field's domain, or None. A boolean is not a number."""
     if field.kind == "category":
         return field.codes.get(value) if isinstance(value, str) else None
+    try:
+        if field.kind == "time" and isinstance(value, str):
+            value = times.parse(value)
+    except ValueError:
+        return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -98,8 +98,8 @@ class Gaussian:
     def empty(self) -> Vector:
         return centred.empty(len(self.names))
 
-    def statistics(self, events: Matrix) -> Vector:
-        return centred.statistics(events)
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        return centred.statistics(events, weights)
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.names))

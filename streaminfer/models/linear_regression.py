@@ -88,8 +88,8 @@ class LinearRegression:
     def empty(self) -> Vector:
         return centred.empty(len(self.features) + 1)
 
-    def statistics(self, events: Matrix) -> Vector:
-        return centred.statistics(events)
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        return centred.statistics(events, weights)
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.features) + 1)

@@ -86,8 +86,11 @@ class Model(Protocol):
     def empty(self) -> Vector:
         """The statistics of no event."""
 
-    def statistics(self, events: Matrix) -> Vector:
-        """The statistics of a minibatch (n, fields), n >= 1, whose values are in the fields' domains."""
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        """The statistics of a minibatch (n, fields), n >= 1, whose values are in the fields' domains.
+
+        With `weights` (n,) each event counts as often as its weight says: from 0 to 1, and the largest is 1.
+        """
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         """The statistics of the union of two disjoint sets of events."""

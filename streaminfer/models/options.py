@@ -98,6 +98,28 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class OneKey:
+    """A mapping that has exactly one of a few keys."""
+
+    options: Sequence[Option]
+
+    def check(self, value: object, field: str, problems: list[Problem]) -> dict[str, Any]:
+        names = [option.name for option in self.options]
+        if not isinstance(value, Mapping) or len(value) != 1:
+            problems.append(Problem(field, f"must be a mapping with exactly one of {', '.join(names)}", value))
+            return {}
+        ((key, given),) = value.items()
+        for option in self.options:
+            if option.name == key:
+                return {key: option.rule.check(given, _join(field, key), problems)}
+        problems.append(Problem(_join(field, str(key)), unknown_name(str(key), names, "key"), given))
+        return {}
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"oneOf": [Section([option]).json_schema() for option in self.options]}
+
+
+@dataclass(frozen=True, slots=True)
 class Number:
     """A finite number, with bounds; `above` is strict."""
 

@@ -73,10 +73,12 @@ class Poisson:
     def empty(self) -> Vector:
         return np.zeros(3)
 
-    def statistics(self, events: Matrix) -> Vector:
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
         counts, exposures = self.split(events)
         base = xlogy(counts, exposures) - gammaln(counts + 1)
-        return np.array([counts.sum(), exposures.sum(), base.sum()])
+        if weights is None:
+            return np.array([counts.sum(), exposures.sum(), base.sum()])
+        return np.array([weights @ counts, weights @ exposures, weights @ base])
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b

@@ -46,7 +46,7 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     header = next(rows, None)
     if header is None:
         raise FileError(f"{file}: is empty; its first line must name the columns")
-    fields = {field.path[0]: field for field in spec.fields}
+    fields = {field.path[0]: field for field in spec.event_fields}
     for name, field in fields.items():
         if len(field.path) > 1:
             raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")

@@ -9,26 +9,36 @@ from typing import Any
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, svb
+from streaminfer.variational import fold, forgetting, svb
 from streaminfer.variational.increment import Increment
 
 
 def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
     """The posterior of a spec given rows (mappings, as events on the data topic are), in minibatches as a worker would.
 
-    Raises RowError at the first row that the model cannot read.
+    The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
     """
-    model = spec.model
+    model, forget = spec.model, forgetting.of(spec.inference.forget)
+    if spec.inference.by_time and spec.time_field is None:
+        raise ValueError(
+            "inference.forget: half_life_seconds needs the rows' times, and rows have no record's timestamp: "
+            "say in data.timestamp which field has them"
+        )
     snapshot = replace(fold.start(model, spec.fingerprint), frontier={0: 0})
     source = iter(rows)
     while batch := list(islice(source, spec.inference.minibatch)):
         at = snapshot.frontier[0]
-        step = svb.step(model, model.posterior(snapshot.statistics), matrix(spec, batch, at))
+        events, times = matrix(spec.event_fields, batch, at), None
+        if spec.time_field is not None:
+            events, times = events[:, :-1], events[:, -1]
+        weights = None if forget is None else forget.weights(len(batch), times)
+        step = svb.step(model, model.posterior(snapshot.statistics), events, weights)
         increment = Increment(
             fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=at, end=at + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
-            statistics=step.statistics,
+            statistics=step.statistics, n_effective=0.0 if weights is None else float(weights.sum()),
+            newest=0.0 if times is None else float(times.max()),
         )  # fmt: skip
-        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version)
+        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}))

@@ -8,6 +8,7 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
+from streaminfer.variational import forgetting
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
@@ -23,7 +24,8 @@ class Follower:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[shard]})
-        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas)
+        rule = forgetting.of(spec.inference.forget)
+        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas, rule.most_clocks if rule else 0)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""
@@ -68,7 +70,8 @@ class Follower:
         try:
             snapshot = self._assembler.add(record.value)
             if snapshot is not None:
-                self._spec.model.posterior(snapshot.statistics)
+                for held in (snapshot.statistics, *(clock.statistics for clock in snapshot.clocks.values())):
+                    self._spec.model.posterior(held)
         except (WireError, DomainError) as error:
             log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
             return None

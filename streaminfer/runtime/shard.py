@@ -16,7 +16,7 @@ from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import fold
+from streaminfer.variational import fold, forgetting
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -40,7 +40,8 @@ class Shard:
             self._writer.close()
             raise
         self.snapshot = self.published
-        self._parts = Parts(spec.model.size)
+        self._forgetting = forgetting.of(spec.inference.forget)
+        self._parts = Parts(spec.model.size, spec.inference.by_time)
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
@@ -125,7 +126,7 @@ class Shard:
 
     def _fold(self, increment: Increment) -> None:
         fresh_from = self._retry.get(increment.partition, self.published.version)
-        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from)
+        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from, self._forgetting)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
@@ -171,6 +172,7 @@ class Shard:
         metrics.snapshots.inc()
         metrics.version.set(snapshot.version)
         metrics.events.set(snapshot.n_events)
+        metrics.effective.set(snapshot.n_effective)
         metrics.lost.set(snapshot.n_lost)
         metrics.dead_lettered.set(snapshot.n_dead_lettered)
         metrics.damped.set(snapshot.n_damped)

@@ -56,6 +56,7 @@ class MasterMetrics(_Metrics):
         self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
         self.version = self._gauge("version", "Version of the last snapshot committed")
         self.events = self._gauge("events", "Events in the posterior")
+        self.effective = self._gauge("effective_events", "Sum of the weights of the events in the posterior")
         self.lost = self._gauge("lost_positions", "Positions that retention removed before they were read")
         self.dead_lettered = self._gauge("dead_lettered", "Events in dead-letters below the frontier")
         self.damped = self._gauge("damped", "Events whose increment was damped")

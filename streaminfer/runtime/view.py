@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import check, look_up
+from streaminfer.models.events import Field, check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
@@ -25,16 +25,16 @@ class RowError(ValueError):
     """A row that the model cannot read; names the row, the field and the rule."""
 
 
-def matrix(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
-    """Rows (mappings, as events on the data topic are) as the model's matrix; raises RowError at the first bad one.
+def matrix(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
+    """Rows (mappings, as events on the data topic are) as a matrix of fields; raises RowError at the first bad one.
 
     Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
     """
-    events, rejected = check(spec.fields, [_python_values(row) for row in rows])
+    events, rejected = check(fields, [_python_values(row) for row in rows])
     if rejected:
         first = rejected[0]
         value: object = rows[first.row]
-        for field in spec.fields:
+        for field in fields:
             if field.label == first.field and isinstance(value, Mapping):
                 value = look_up(value, field.path)[0]
         raise RowError(f"row {first_row + first.row}: {first.reason} (got {value!r})")
@@ -71,6 +71,11 @@ class PosteriorSnapshot:
         return self.snapshot.n_events
 
     @property
+    def n_effective(self) -> float:
+        """The sum of the events' weights: less than `n_events` where old ones are forgotten."""
+        return self.snapshot.n_effective
+
+    @property
     def frontier(self) -> dict[str, int]:
         topic = names.data_topic(self.spec)
         return {f"{topic}-{index}": position for index, position in sorted(self.snapshot.frontier.items())}
@@ -103,11 +108,11 @@ class PosteriorSnapshot:
     def log_predictive(self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
         """log p(event | all events absorbed): a number for one row, an array for several."""
         if isinstance(rows, Mapping):
-            return float(self.posterior.log_predictive(matrix(self.spec, [rows]))[0])
-        return self.posterior.log_predictive(matrix(self.spec, rows))
+            return float(self.posterior.log_predictive(matrix(self.spec.fields, [rows]))[0])
+        return self.posterior.log_predictive(matrix(self.spec.fields, rows))
 
     def log_evidence(self) -> float:
-        """log p(all events absorbed), the marginal likelihood."""
+        """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power."""
         return self.posterior.log_evidence()
 
     def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
@@ -127,7 +132,7 @@ class PosteriorSnapshot:
             "key": None,
             "version": snapshot.version,
             "n_events": snapshot.n_events,
-            "n_effective": snapshot.n_events,
+            "n_effective": snapshot.n_effective,
             "n_lost": snapshot.n_lost,
             "n_dead_lettered": snapshot.n_dead_lettered,
             "n_damped": snapshot.n_damped,

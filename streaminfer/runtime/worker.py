@@ -10,18 +10,19 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
 from streaminfer.models.model import Posterior
-from streaminfer.runtime import letters, names
+from streaminfer.runtime import intake, letters, names
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import svb
+from streaminfer.variational import forgetting, svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import events as event_formats
@@ -57,6 +58,7 @@ class Worker:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
         self._decode = event_formats.FORMATS[spec.data.format]
+        self._forgetting = forgetting.of(spec.inference.forget)
         self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
         self._follower = Follower(spec, bus, schemas=schemas)
@@ -218,13 +220,18 @@ class Worker:
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
-        decoded = self._decode(self._spec.fields, [record.value for record in records])
-        step = svb.step(self._spec.model, self._newest_base(), decoded.events)
+        taken = intake.take(self._spec, self._decode, records)
+        weights = None
+        if self._forgetting is not None and len(taken.events):
+            weights = self._forgetting.weights(len(taken.events), taken.times)
+        step = svb.step(self._spec.model, self._newest_base(), taken.events, weights)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason) for bad in decoded.bad]
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
-        increment = self._increment(batch, len(decoded.events), len(buried), step=step)
+        increment = self._increment(batch, len(taken.events), len(buried), step=step)
+        if taken.times is not None and weights is not None:
+            increment = replace(increment, n_effective=float(weights.sum()), newest=float(taken.times.max()))
         return buried, increment
 
     def _newest_base(self) -> Posterior:
@@ -257,7 +264,8 @@ class Worker:
         letters.publish(self._bus, [letter for found, _ in learned for letter in found])
         outputs, of = [], []
         for _, increment in learned:
-            for data in increments.encode(increment, self._bus.max_record_bytes, self._schemas):
+            timed = self._spec.inference.by_time
+            for data in increments.encode(increment, self._bus.max_record_bytes, self._schemas, timed):
                 key = str(increment.partition).encode()
                 outputs.append(Output(self._increments.topic, data, key, self._increments.index))
                 of.append(increment)

@@ -50,6 +50,13 @@ DATA: Final = Section(
             "Fields that are not here are under their own names.",
             {},
         ),
+        Option(
+            "timestamp",
+            PATH,
+            "Where in an event its time is: a name, or a path of names joined by dots; RFC 3339 or seconds since 1970. "
+            "Not set means the record's own timestamp. Only inference.forget.half_life_seconds reads it.",
+            None,
+        ),
     ),
     complete=_with_partitions,
 )
@@ -63,6 +70,7 @@ class Data:
     partitions: int | None
     topic: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    timestamp: str | None = None
 
 
 def check_data(name: str, data: Mapping[str, Any]) -> None:

@@ -11,12 +11,27 @@ from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.models.model import Model
-from streaminfer.models.options import Choice, Integer, Option, Section, Text
+from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, Section, Text
 from streaminfer.spec.data import Data, located
 
 METHODS: Final = ("svb",)
 
 NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
+
+FORGET: Final = OneKey(
+    (
+        Option(
+            "half_life_events",
+            Number(minimum=0.01, maximum=1e15),
+            "An event counts half after this many further events of its partition.",
+        ),
+        Option(
+            "half_life_seconds",
+            Number(minimum=0.001, maximum=1e12),
+            "An event counts half when the newest event of all is this much newer.",
+        ),
+    )
+)
 
 INFERENCE: Final = Section(
     (
@@ -36,6 +51,7 @@ INFERENCE: Final = Section(
         ),
         Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 100),
         Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
+        Option("forget", FORGET, "How old events lose their weight; not set means that all count alike.", None),
     )
 )
 
@@ -50,6 +66,12 @@ class Inference:
     max_staleness: int
     snapshot_ms: int
     snapshot_events: int
+    forget: Mapping[str, float] | None = None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the times of events matter."""
+        return self.forget is not None and "half_life_seconds" in self.forget
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,18 @@ class Spec:
         return located(self.model.fields, self.data.fields)
 
     @cached_property
+    def time_field(self) -> Field | None:
+        """Where an event's time is; None where it does not matter, or is the record's."""
+        if self.data.timestamp is None or not self.inference.by_time:
+            return None
+        return Field("timestamp", "time", path=tuple(self.data.timestamp.split(".")))
+
+    @cached_property
+    def event_fields(self) -> tuple[Field, ...]:
+        """All that is read of an event: the model's fields, then the time if it is among them."""
+        return self.fields if self.time_field is None else (*self.fields, self.time_field)
+
+    @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
         meaning = {
@@ -81,5 +115,9 @@ class Spec:
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
         if paths:
             meaning["fields"] = paths
+        if self.inference.forget is not None:
+            meaning["forget"] = dict(self.inference.forget)
+        if self.time_field is not None:
+            meaning["timestamp"] = list(self.time_field.path)
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

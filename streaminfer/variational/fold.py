@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
+from streaminfer.variational.forgetting import Clocks, Forgetting, total
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -45,22 +46,34 @@ def start(model: Model, fingerprint: str) -> Snapshot:
     return Snapshot(fingerprint, 0, model.empty(), {})
 
 
-def add(model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int) -> tuple[Snapshot, Outcome]:
+class Held(NamedTuple):
+    """The part of a snapshot that is inferred."""
+
+    statistics: NDArray[np.float64]
+    clocks: Clocks
+
+
+def add(
+    model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int, forgetting: Forgetting | None = None
+) -> tuple[Snapshot, Outcome]:
     """eta <- eta + delta where the increment begins at the frontier, else no change but a count.
+
+    With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior.
 
     A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
     """
     outcome = _place(snapshot, increment)
-    statistics = snapshot.statistics
+    held = Held(snapshot.statistics, snapshot.clocks)
     if outcome is Outcome.FOLDED and increment.n_events:
-        statistics, outcome = _guarded(model, snapshot, increment, fresh_from)
+        held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
     folded = replace(
         snapshot,
-        statistics=statistics,
+        statistics=held.statistics,
+        clocks=held.clocks,
         frontier={**snapshot.frontier, increment.partition: increment.end},
         n_events=snapshot.n_events + absorbed,
         n_lost=snapshot.n_lost + increment.n_lost,
@@ -84,26 +97,33 @@ def _place(snapshot: Snapshot, increment: Increment) -> Outcome:
 
 
 def _guarded(
-    model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int
-) -> tuple[NDArray[np.float64], Outcome]:
-    """The merged statistics where they give a proper posterior; otherwise damped ones, or the old ones.
+    model: Model, held: Held, increment: Increment, fresh_from: int, forgetting: Forgetting | None
+) -> tuple[Held, Outcome]:
+    """What is held with the increment where that gives a proper posterior; otherwise with a damped one, or as it was.
 
     An increment that does not depend on its base is statistics of events: it must be proper by itself too.
     """
-    change = increment.statistics
-    merged = model.merge(snapshot.statistics, change)
+    merged = _with(model, held, increment, forgetting)
     if not model.needs_base:
-        fits = _proper(model, change) and _proper(model, merged)
-        return (merged, Outcome.FOLDED) if fits else (snapshot.statistics, Outcome.REJECTED)
-    if _proper(model, merged):
+        fits = _proper(model, increment.statistics) and _proper(model, merged.statistics)
+        return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
+    if _proper(model, merged.statistics):
         return merged, Outcome.FOLDED
     if increment.base_version < fresh_from:
-        return snapshot.statistics, Outcome.STALE_BASE
+        return held, Outcome.STALE_BASE
     for weight in DAMPINGS:
-        damped = model.merge(snapshot.statistics, model.scale(change, weight))
-        if _proper(model, damped):
+        change = replace(increment, statistics=model.scale(increment.statistics, weight))
+        damped = _with(model, held, change, forgetting)
+        if _proper(model, damped.statistics):
             return damped, Outcome.DAMPED
-    return snapshot.statistics, Outcome.REJECTED
+    return held, Outcome.REJECTED
+
+
+def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:
+    if forgetting is None:
+        return Held(model.merge(held.statistics, increment.statistics), held.clocks)
+    clocks = forgetting.fold(model, held.clocks, increment)
+    return Held(total(model, clocks), clocks)
 
 
 def _proper(model: Model, statistics: NDArray[np.float64]) -> bool:

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Increment:
-    """Statistics of the events at positions [begin, end) of one data partition, with their provenance."""
+    """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
+
+    Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
+    sum of the weights, which are as of that time.
+    """
 
     fingerprint: str
     writer: str
@@ -25,3 +29,5 @@ class Increment:
     score: float
     statistics: NDArray[np.float64]
     epoch: int = 0
+    n_effective: float = 0.0
+    newest: float = 0.0

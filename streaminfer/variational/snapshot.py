@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streaminfer.variational.forgetting import Clocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -14,7 +16,8 @@ class Snapshot:
     """Statistics of all events below the frontier. Version 0 is the prior, before anything was published.
 
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
-    `n_dropped` of increments. `created_at` is in milliseconds since 1970.
+    `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
+    holds the statistics by clock, and `statistics` is all of them together.
     """
 
     fingerprint: str
@@ -31,3 +34,9 @@ class Snapshot:
     score: float = 0.0
     staleness: int = 0
     created_at: int = 0
+    clocks: Clocks = field(default_factory=dict)
+
+    @property
+    def n_effective(self) -> float:
+        """How many events the posterior rests on: the sum of their weights."""
+        return sum(clock.n_effective for clock in self.clocks.values()) if self.clocks else self.n_events

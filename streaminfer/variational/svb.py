@@ -25,10 +25,12 @@ class Step(NamedTuple):
     score: float
 
 
-def step(model: Model, base: Posterior, events: NDArray[np.float64]) -> Step:
-    """The increment of one minibatch (n, fields) on a base posterior; n may be 0."""
+def step(
+    model: Model, base: Posterior, events: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> Step:
+    """The increment of one minibatch (n, fields) on a base posterior; n may be 0. In the score all count alike."""
     if len(events) == 0:
         return Step(model.empty(), 0.0)
     with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
         densities = np.nan_to_num(base.log_predictive(events), nan=LOWEST, neginf=LOWEST, posinf=-LOWEST)
-    return Step(model.statistics(events), float(np.sum(np.clip(densities, LOWEST, -LOWEST))))
+    return Step(model.statistics(events, weights), float(np.sum(np.clip(densities, LOWEST, -LOWEST))))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from streaminfer.models import times
 from streaminfer.variational.increment import Increment
 from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -15,6 +18,8 @@ MAX_TEXT = 300
 MAX_PARTS = 10_000
 ENVELOPE = 4096
 """Bytes left for all but the statistics of a record."""
+TIMED: Final = 2
+"""Numbers after the statistics where events are forgotten by time: the sum of weights, the newest event's time."""
 
 
 class Part(NamedTuple):
@@ -28,9 +33,12 @@ class Part(NamedTuple):
         return tuple(v for k, v in self.value.items() if k not in {"part", "statistics"})
 
 
-def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED) -> list[bytes]:
-    """The records of an increment, none larger than `max_bytes`."""
-    pieces = vectors.split(increment.statistics, max_bytes - ENVELOPE)
+def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, timed: bool = False) -> list[bytes]:
+    """The records of an increment, none larger than `max_bytes`; `timed` where events are forgotten by time."""
+    numbers = increment.statistics
+    if timed:
+        numbers = np.append(numbers, [increment.n_effective, increment.newest])
+    pieces = vectors.split(numbers, max_bytes - ENVELOPE)
     common = {
         "fingerprint": increment.fingerprint,
         "writer": increment.writer,
@@ -66,12 +74,25 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED) -> Part:
     return Part(value)
 
 
-def assemble(parts: list[Part], size: int) -> Increment:
+def assemble(parts: list[Part], size: int, timed: bool = False) -> Increment:
     """The increment that all its parts, in order, make; raises BadValue where its statistics have another size."""
     value = dict(parts[0].value)
-    statistics = vectors.join([part.value["statistics"] for part in parts], size)
+    numbers = vectors.join([part.value["statistics"] for part in parts], size + TIMED * timed)
     del value["part"], value["parts"]
-    return Increment(**{**value, "statistics": statistics})
+    if timed:
+        n_effective, newest = numbers[size:].tolist()
+        _check_times(n_effective, newest, value["n_events"])
+        value |= {"n_effective": n_effective, "newest": newest}
+    return Increment(**{**value, "statistics": numbers[:size].copy()})
+
+
+def _check_times(n_effective: float, newest: float, n_events: int) -> None:
+    """The newest event counts once and no other more, so the weights' sum is between 1 and the count of events."""
+    fits = min(n_events, 1) <= n_effective <= n_events * (1 + 1e-9)
+    _require(
+        fits, "n_effective", f"must be at least 1 and at most the {n_events} events, if there are any", n_effective
+    )
+    _require(times.EARLIEST <= newest <= times.LATEST, "newest", "must be a time of the years 1 to 9999", newest)
 
 
 def _require(holds: bool, field: str, rule: str, value: object) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.variational.forgetting import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -24,6 +25,8 @@ MANIFEST: Final = b"manifest"
 ENVELOPE: Final = 64 * 1024
 """Bytes left for the manifest: 1,024 partitions of frontier and 10,000 chunk versions fit."""
 MAX_CHUNKS: Final = 4096
+CLOCK: Final = 3
+"""Numbers of a clock before its statistics: its index, the effective number of its events, the newest one's time."""
 YEAR_10000: Final = 253_402_300_800_000
 
 
@@ -52,18 +55,30 @@ def encode(
     snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int, schemas: Schemas = DECLARED
 ) -> list[tuple[bytes, bytes]]:
     """(key, record) of every chunk, the manifest last."""
-    pieces = vectors.split(np.concatenate([snapshot.statistics, natural]), max_bytes - ENVELOPE)
+    held = _numbers(snapshot)
+    pieces = vectors.split(np.concatenate([held, natural]), max_bytes - ENVELOPE)
     last = len(pieces) - 1
     version = snapshot.version
     records = []
     for i, piece in enumerate(pieces):
-        manifest = _manifest(snapshot, about, [version] * len(pieces)) if i == last else None
+        manifest = _manifest(snapshot, about, [version] * len(pieces), len(held)) if i == last else None
         value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
 
 
-def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int]) -> dict[str, Any]:
+def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
+    """The statistics, then every clock with its own; those of an only clock are the statistics."""
+    clocks = [(index, snapshot.clocks[index]) for index in sorted(snapshot.clocks)]
+    numbers = [snapshot.statistics]
+    for index, clock in clocks:
+        numbers.append(np.array([index, clock.n_effective, clock.newest]))
+        if len(clocks) > 1:
+            numbers.append(clock.statistics)
+    return np.concatenate(numbers)
+
+
+def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int], n_statistics: int) -> dict[str, Any]:
     return {
         "name": about.name,
         "fingerprint": snapshot.fingerprint,
@@ -83,18 +98,20 @@ def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int]) -> di
         "staleness": snapshot.staleness,
         "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
         "chunk_versions": chunk_versions,
-        "n_statistics": len(snapshot.statistics),
+        "n_statistics": n_statistics,
     }
 
 
 class Assembler:
     """Turns the records of one posterior partition into snapshots, in their order."""
 
-    def __init__(self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED) -> None:
+    def __init__(
+        self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED, most_clocks: int = 0
+    ) -> None:
         self._fingerprint, self._schemas = fingerprint, schemas
-        self._size = statistics_size
-        self._most = 64 * statistics_size + ENVELOPE
-        """Bytes of chunks that are held: several times those of statistics and natural parameters."""
+        self._size, self._most_clocks = statistics_size, most_clocks
+        self._most = 64 * statistics_size + 8 * (statistics_size + CLOCK) * most_clocks + ENVELOPE
+        """Bytes of chunks that are held: several times those of statistics and natural parameters, and the clocks'."""
         self._chunks: dict[int, tuple[int, bytes]] = {}
 
     def add(self, data: bytes | None) -> Snapshot | None:
@@ -115,7 +132,7 @@ class Assembler:
         if [version for version, _ in pieces] != versions[:-1]:
             return None
         payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
-        return _snapshot(value["version"], manifest, payload, self._size)
+        return _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
 
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:
         self._chunks.pop(chunk, None)
@@ -124,12 +141,14 @@ class Assembler:
         self._chunks[chunk] = (version, payload)
 
 
-def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int) -> Snapshot:
-    if manifest["n_statistics"] != size:
-        raise BadValue(f"{manifest['n_statistics']} statistics where the model has {size}")
+def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Snapshot:
+    n_statistics = manifest["n_statistics"]
+    n_clocks = _n_clocks(n_statistics, size)
+    if n_clocks is None or n_clocks > most_clocks:
+        raise BadValue(f"{n_statistics} statistics where the model has {size}")
     numbers = vectors.join([payload], len(payload) // 8)
-    if len(numbers) < size:
-        raise BadValue(f"a payload of {len(numbers)} numbers has no {size} statistics")
+    if len(numbers) < n_statistics:
+        raise BadValue(f"a payload of {len(numbers)} numbers has no {n_statistics} statistics")
     counts = {name: manifest[name] for name in manifest if name.startswith("n_") and name != "n_statistics"}
     frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}
     created_at = _milliseconds(manifest["created_at"])
@@ -147,8 +166,32 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         score=manifest["score"],
         staleness=manifest["staleness"],
         created_at=created_at,
+        clocks=_clocks(numbers[:n_statistics], size, n_clocks),
         **counts,
     )
+
+
+def _n_clocks(n_statistics: int, size: int) -> int | None:
+    """How many clocks so many numbers are; None where it cannot be."""
+    rest = n_statistics - size
+    if rest in {0, CLOCK}:
+        return rest // CLOCK
+    count, left = divmod(rest, size + CLOCK)
+    return count if count > 1 and left == 0 else None
+
+
+def _clocks(numbers: NDArray[np.float64], size: int, n_clocks: int) -> Clocks:
+    if n_clocks == 0:
+        return {}
+    if n_clocks == 1:  # its statistics are those of the whole
+        numbers = np.append(numbers, numbers[:size])
+    clocks = {}
+    for row in numbers[size:].reshape(n_clocks, -1):
+        index, n_effective, newest = row[:CLOCK].tolist()
+        if index != int(index) or index < 0 or index in clocks or n_effective < 0:
+            raise BadValue(f"clock {index:g} with {n_effective:g} effective events cannot be")
+        clocks[int(index)] = Clock(row[CLOCK:].copy(), n_effective, newest)
+    return clocks
 
 
 def _milliseconds(moment: datetime | int) -> int:

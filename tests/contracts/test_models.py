@@ -146,6 +146,21 @@ def test_half_of_each_event_twice_is_each_event_once(example: Example) -> None:
 
 
 @every_example
+def test_weighted_events_are_single_ones_scaled_and_merged(example: Example) -> None:
+    model = model_of(example)
+    rng = np.random.default_rng(5)
+    events = example.events(rng, 30)
+    weights = rng.random(30) ** 3
+    weights[[3, 7]], weights[11] = 0.0, 1.0
+    single = [model.scale(model.statistics(event[None]), w) for event, w in zip(events, weights, strict=True)]
+    weighted = model.posterior(model.statistics(events, weights))
+    assert_same(weighted, model.posterior(reduce(model.merge, single, model.empty())))
+    assert_same(model.posterior(model.statistics(events, np.ones(30))), absorbed(model, events))
+    left = np.delete(np.arange(30), [3, 7])
+    assert_same(weighted, model.posterior(model.statistics(events[left], weights[left])))
+
+
+@every_example
 def test_the_evidence_is_the_product_of_the_predictives(example: Example) -> None:
     model = model_of(example)
     events = example.events(np.random.default_rng(5), 40)

@@ -7,12 +7,14 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.faults.answers import MODELS, Case, linear_regression
-from tests.faults.buses import kind
+from tests.faults.buses import kafka_later, kind
 from tests.faults.feeding import Feeder
+from tests.faults.forgotten import by_events, by_time
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
 
@@ -59,9 +61,9 @@ class Killer:
         self.killed[service] += 1
 
 
-def play(programs: Programs, url: str, case: Case, kills: int, seed: int) -> None:
+def play(programs: Programs, url: str, case: Case, kills: int, seed: int, **inference: Any) -> None:
     """Kills while rows flow, lets the rest through, waits until everything is absorbed, and compares."""
-    spec = case.write_spec(programs.folder / "spec.yaml", "kills", minibatch=100, snapshot_ms=20)
+    spec = case.write_spec(programs.folder / "spec.yaml", "kills", minibatch=100, snapshot_ms=20, **inference)
     data = case.write_csv(programs.folder / "data.csv")
     watcher = Watcher(programs, spec, url)
     feeder = Feeder(programs, spec, data, url, rows=250, nap=0.02)
@@ -84,6 +86,20 @@ LONGER = {"embedded": (300_000, 60), "kafka": (100_000, 20)}
 def test_killed_workers_and_masters_lose_nothing_and_repeat_nothing(programs: Programs, bus_url: str) -> None:
     events, kills = EVENTS_AND_KILLS[kind(bus_url)]
     play(programs, bus_url, linear_regression(events), kills, seed=5)
+
+
+@kafka_later
+def test_killed_workers_and_masters_of_a_posterior_that_forgets(programs: Programs, bus_url: str) -> None:
+    """The oldest row still counts a third in the end: each that were missing or there twice would be seen."""
+    case, inference = by_events("linear_regression", 25_000, 4, half_life=4000)
+    play(programs, bus_url, case, 5, seed=7, **inference)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_killed_workers_and_masters_of_a_posterior_that_forgets_by_time(programs: Programs, bus_url: str) -> None:
+    case, inference = by_time("gaussian", 25_000, half_life=10_000)
+    play(programs, bus_url, case, 5, seed=8, **inference)
 
 
 @pytest.mark.long

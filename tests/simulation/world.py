@@ -114,13 +114,15 @@ class World:
 
     seed: int
     services: Services = field(default_factory=Services)
+    forget: dict[str, float] | None = None
+    """With forgetting a sum no longer tells which events it holds: no data is removed, and all must be there."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.clock = Clock()
         self.broker = Broker(self.clock, SESSION, markers=self.rng.random() < 0.5)
         self.chaotic = True
-        self.spec = _spec(self.rng)
+        self.spec = _spec(self.rng, self.forget)
         self.data = names.topic(self.spec, "events")
         self.bus = SimulatedBus(self.broker)
         names.create_topics(self.spec, self.bus)
@@ -130,7 +132,7 @@ class World:
         self.processes = [Process(f"worker-{i}", "worker") for i in range(self.rng.randint(1, 3))]
         self.processes += [Process(f"master-{i}", "master") for i in range(2)]
         self.static = self.rng.random() < 0.5
-        self.subscriber = Subscriber(self)
+        self.subscriber = Subscriber(self) if self.forget is None else ForgettingSubscriber(self)
         self.broker.on_append = self.subscriber.poll
 
     def run(self) -> Snapshot:
@@ -253,7 +255,8 @@ class World:
             if self.rng.random() < 0.05:
                 outputs.append((None, self._output(b'{"k": "no number"}')))
             elif self.sent < EVENTS:
-                outputs.append((1 << self.sent, self._output(json.dumps({"k": 1 << self.sent}).encode())))
+                value = 1 << self.sent if self.forget is None else 1 + self.sent**2 % 37
+                outputs.append((value, self._output(json.dumps({"k": value}).encode())))
                 self.sent += 1
         offsets = self.broker.append([output for _, output in outputs], commit=True)
         for (value, output), offset in zip(outputs, offsets, strict=True):
@@ -266,13 +269,13 @@ class World:
     def retention(self) -> None:
         """Removes a part of a data partition, read or not, or of the increments."""
         partition = Partition(self.data, self.rng.randrange(self.spec.data.partitions))
-        if self.rng.random() < 0.5:
+        if self.rng.random() < 0.5 or self.forget is not None:
             partition = Partition(names.topic(self.spec, "increments"), 0)
         log = self.broker.log(partition)
         self.broker.delete_before(partition, self.rng.randint(log.start, log.end))
 
 
-def _spec(rng: random.Random) -> Spec:
+def _spec(rng: random.Random, forget: dict[str, float] | None) -> Spec:
     return parse_spec(
         {
             "name": "simulated",
@@ -282,6 +285,7 @@ def _spec(rng: random.Random) -> Spec:
                 "minibatch": rng.choice([1, 3, 8]),
                 "linger_ms": rng.choice([0, 20]),
                 "snapshot_ms": rng.choice([1, 50]),
+                "forget": forget,
             },
         }
     )
@@ -316,6 +320,9 @@ class Subscriber:
             raise Wrong(f"frontier shrank from {dict(old.frontier)} to {dict(snapshot.frontier)}")
         for partition, at in snapshot.frontier.items():
             self._first.setdefault(partition, at)
+        self._check_events(snapshot)
+
+    def _check_events(self, snapshot: Snapshot) -> None:
         held = int(snapshot.statistics[0])
         expected = [
             value
@@ -338,9 +345,33 @@ class Subscriber:
         return offset < self._world.broker.log(Partition(self._world.data, partition)).start
 
 
-def play(seed: int, services: Callable[[], Services] = Services) -> Snapshot:
+class ForgettingSubscriber(Subscriber):
+    """Holds every snapshot against the weights of all events below its frontier."""
+
+    def _check_events(self, snapshot: Snapshot) -> None:
+        values, ages = [], []
+        ((kind, half_life),) = (self._world.forget or {}).items()
+        for partition, frontier in snapshot.frontier.items():
+            log = self._world.broker.log(Partition(self._world.data, partition))
+            good = [r for r in log.records if r.offset < frontier and self._world.value_at[partition, r.offset]]
+            values += [self._world.value_at[partition, r.offset] for r in good]
+            by_events = range(len(good) - 1, -1, -1)
+            ages += by_events if kind == "half_life_events" else [-r.timestamp / 1000 for r in good]
+        youngest = min(ages, default=0) if kind == "half_life_seconds" else 0
+        weights = [0.5 ** ((age - youngest) / half_life) for age in ages]
+        total = sum(weight * value for weight, value in zip(weights, values, strict=True))
+        pairs = [
+            (snapshot.statistics[0], total),
+            (snapshot.n_effective, sum(weights)),
+            (snapshot.n_events, len(values)),
+        ]
+        if any(abs(found - wanted) > 1e-9 * wanted for found, wanted in pairs):
+            raise Wrong(f"weighted otherwise: {pairs}")
+
+
+def play(seed: int, services: Callable[[], Services] = Services, forget: dict[str, float] | None = None) -> Snapshot:
     """One schedule from its seed; raises Wrong with the seed in its text."""
-    world = World(seed, services())
+    world = World(seed, services(), forget)
     try:
         return world.run()
     except Wrong as wrong:

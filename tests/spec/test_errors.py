@@ -13,13 +13,18 @@ from tests.spec.documents import document
 NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
 TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
-INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events"
+INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget"
+FORGET = "half_life_events, half_life_seconds"
 KINDS = "bernoulli, categorical, poisson, gaussian, linear_regression"
 LONG = "x" * 100
 
 
 def _poisson(**options: Any) -> dict[str, Any]:
     return document(model={"kind": "poisson", "field": "k", **options})
+
+
+def _forget(value: Any) -> dict[str, Any]:
+    return document(inference={"forget": value})
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
@@ -39,7 +44,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "(got 'jsn')"),
     (document(data={"format": 1}), "data.format: is not a known value; known: json (got 1)"),
     (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
-     "partitions, topic, fields (got 4)"),
+     "partitions, topic, fields, timestamp (got 4)"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),
@@ -79,6 +84,20 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "3600000 (got 0)"),
     (document(inference={"snapshot_events": 0}), "inference.snapshot_events: must be a whole number at least 1 and at "
      "most 1000000000000 (got 0)"),
+    (_forget({"half_life_event": 5}), "inference.forget.half_life_event: is not a known key; did you mean "
+     f"'half_life_events'? known: {FORGET} (got 5)"),
+    (_forget({"window_events": 5}), f"inference.forget.window_events: is not a known key; known: {FORGET} (got 5)"),
+    (_forget({}), f"inference.forget: must be a mapping with exactly one of {FORGET} (got {{}})"),
+    (_forget(100), f"inference.forget: must be a mapping with exactly one of {FORGET} (got 100)"),
+    (_forget({"half_life_events": 1, "half_life_seconds": 2}), "inference.forget: must be a mapping with exactly one "
+     f"of {FORGET} (got {{'half_life_events': 1, 'half_life_seconds': 2}})"),
+    (_forget({"half_life_events": 0}), "inference.forget.half_life_events: must be a number at least 0.01 and at most "
+     "1e+15 (got 0)"),
+    (_forget({"half_life_seconds": None}), "inference.forget.half_life_seconds: must be a number at least 0.001 and at "
+     "most 1e+12 (got None)"),
+    (_forget({"half_life_seconds": "1h"}), "inference.forget.half_life_seconds: must be a number at least 0.001 and at "
+     "most 1e+12 (got '1h')"),
+    (document(data={"timestamp": "a..b"}), f"data.timestamp: must be {PATHS} (got 'a..b')"),
     (document(model=None), "model: is required: what is inferred (got None)"),
     (document(model="poisson"), f"model: must be a mapping with kind, one of {KINDS} (got 'poisson')"),
     (document(model={"field": "k"}), f"model.kind: is not a known model; known: {KINDS} (got None)"),

@@ -22,6 +22,9 @@ SAME = [
     {"inference": {"max_staleness": 0}},
     {"inference": {"snapshot_ms": 1}},
     {"inference": {"snapshot_events": 1}},
+    {"inference": {"forget": None}},
+    {"data": {"timestamp": "at"}},
+    {"data": {"timestamp": None}},
 ]
 
 
@@ -93,6 +96,22 @@ def test_somebody_elses_topic_and_the_places_of_fields_change_it() -> None:
         {"topic": "orders", "fields": {"k": "n"}},
     ]
     assert len({_fingerprint(data=data) for data in given}) == len(given)
+
+
+def test_forgetting_changes_it_and_the_time_only_where_it_is_read() -> None:
+    by_time, by_events = {"forget": {"half_life_seconds": 60}}, {"forget": {"half_life_events": 60}}
+    given: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        (by_events, {}),
+        ({"forget": {"half_life_events": 61}}, {}),
+        (by_time, {}),
+        (by_time, {"timestamp": "at"}),
+        (by_time, {"timestamp": "a.t"}),
+        (by_time, {"timestamp": "at", "fields": {"k": "at"}}),
+    ]
+    assert len({_fingerprint(inference=inference, data=data) for inference, data in given}) == len(given)
+    assert _fingerprint(inference=by_events, data={"timestamp": "at"}) == _fingerprint(inference=by_events)
+    assert _fingerprint(inference={"forget": {"half_life_events": 60.0}}) == _fingerprint(inference=by_events)
 
 
 def test_a_path_is_not_the_name_with_dots_in_it() -> None:

@@ -30,7 +30,7 @@ def test_defaults_of_every_model(kind: str) -> None:
     if kind == "linear_regression":
         expected["intercept"] = True
     assert filled["model"] == expected
-    assert filled["data"] == {"format": "json", "partitions": 4, "topic": None, "fields": {}}
+    assert filled["data"] == {"format": "json", "partitions": 4, "topic": None, "fields": {}, "timestamp": None}
     assert list(filled) == ["name", "data", "model", "inference"]
 
 

@@ -42,8 +42,8 @@ class Guarded:
     def empty(self) -> Vector:
         return np.zeros(1)
 
-    def statistics(self, events: Matrix) -> Vector:
-        return events.sum(axis=0)
+    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+        return events.sum(axis=0) if weights is None else weights @ events
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b

@@ -1,0 +1,126 @@
+"""Forgetting: an event counts less the older it is, whatever order increments come in.
+
+posterior = prior + sum of weight * statistics; the prior itself is never scaled. Weights are halved by a clock: one
+for each data partition that counts its events, or one for all that tells the newest event's time (forward decay,
+Cormode et al. 2009). Neither depends on how partitions are interleaved or who read them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from streaminfer.models.model import Model, Vector
+from streaminfer.variational.increment import Increment
+
+FLOOR: Final = 2.0**-1000
+"""A weight below this is 0: products of smaller ones would leave float64 one by one, a count before its mean."""
+
+
+class Clock(NamedTuple):
+    """What is held of the events of one clock, as weighted when the newest of them came.
+
+    `newest` is that event's time in seconds since 1970, 0 for a clock that counts events.
+    """
+
+    statistics: Vector
+    n_effective: float
+    newest: float = 0.0
+
+
+Clocks = Mapping[int, Clock]
+
+
+class Forgetting(Protocol):
+    """How weights fall."""
+
+    most_clocks: ClassVar[int]
+
+    def weights(self, n: int, times: Vector | None) -> Vector:
+        """The weights (n,) of a minibatch's n >= 1 events, in their order, when the newest of them has come."""
+
+    def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
+        """The clocks with an increment of one event or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByEvents:
+    """Every partition has its own clock: a weight halves with every `half_life` further events of the partition."""
+
+    half_life: float
+    most_clocks: ClassVar[int] = 4096
+
+    def weights(self, n: int, times: Vector | None) -> Vector:  # noqa: ARG002 (others need the times)
+        return _halved(np.arange(n - 1, -1, -1) / self.half_life)
+
+    def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
+        n, partition = increment.n_events, increment.partition
+        # 1 + q + ... + q^(n-1), q = 2^(-1/half_life), without cancellation where q is near 1.
+        rate = -math.log(2) / self.half_life
+        change = Clock(increment.statistics, math.expm1(n * rate) / math.expm1(rate))
+        old = clocks.get(partition)
+        aged = change if old is None else _merged(model, decayed(model, old, n / self.half_life), change)
+        return {**clocks, partition: aged}
+
+
+@dataclass(frozen=True, slots=True)
+class ByTime:
+    """One clock for all: a weight halves with every `half_life` seconds between its event and the newest."""
+
+    half_life: float
+    most_clocks: ClassVar[int] = 1
+
+    def weights(self, n: int, times: Vector | None) -> Vector:  # noqa: ARG002 (as many as there are times)
+        if times is None:
+            raise ValueError("forgetting by time needs the times of events")
+        return _halved((times.max() - times) / self.half_life)
+
+    def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
+        change = Clock(increment.statistics, increment.n_effective, increment.newest)
+        old = clocks.get(0)
+        if old is None:
+            return {0: change}
+        newest = max(old.newest, change.newest)
+        old, change = (decayed(model, c, (newest - c.newest) / self.half_life) for c in (old, change))
+        return {0: _merged(model, old, change)._replace(newest=newest)}
+
+
+def of(forget: Mapping[str, float] | None) -> Forgetting | None:
+    """What a spec's `inference.forget` says; None: every event counts alike."""
+    if forget is None:
+        return None
+    ((kind, half_life),) = forget.items()
+    return KINDS[kind](half_life)
+
+
+KINDS: Final[Mapping[str, Callable[[float], Forgetting]]] = {"half_life_events": ByEvents, "half_life_seconds": ByTime}
+
+
+def decayed(model: Model, clock: Clock, halvings: float) -> Clock:
+    """The same events when their weights have halved so many times."""
+    if halvings == 0:
+        return clock
+    weight = math.exp2(-halvings)
+    if weight * clock.n_effective < FLOOR:
+        return clock._replace(statistics=model.empty(), n_effective=0.0)
+    return clock._replace(statistics=model.scale(clock.statistics, weight), n_effective=weight * clock.n_effective)
+
+
+def total(model: Model, clocks: Clocks) -> Vector:
+    """The statistics of all clocks together."""
+    return reduce(model.merge, [clocks[index].statistics for index in sorted(clocks)], model.empty())
+
+
+def _merged(model: Model, a: Clock, b: Clock) -> Clock:
+    return a._replace(statistics=model.merge(a.statistics, b.statistics), n_effective=a.n_effective + b.n_effective)
+
+
+def _halved(halvings: Vector) -> Vector:
+    weights = np.exp2(-halvings)
+    weights[weights < FLOOR] = 0.0
+    return weights

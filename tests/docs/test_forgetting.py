@@ -1,0 +1,22 @@
+"""The drawing of the README is what its script draws."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def test_the_drawing_is_the_scripts() -> None:
+    script = [sys.executable, str(DOCS / "forgetting.py")]
+    done = subprocess.run(script, cwd=DOCS.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=True)
+    kept = (DOCS / "forgetting.svg").read_text()
+    assert NUMBER.sub("#", done.stdout) == NUMBER.sub("#", kept)
+    drawn, there = (np.array(NUMBER.findall(text), dtype=float) for text in (done.stdout, kept))
+    np.testing.assert_allclose(drawn, there, atol=0.11)
