@@ -24,9 +24,9 @@ from streaminfer.spec import Spec
 from streaminfer.variational import svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import events as event_formats
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.formats import format_of
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Worker:
     ) -> None:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
-        self._decode = event_formats.FORMATS[spec.data.format]
+        self._format = format_of(spec, schemas)
         self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
         self._follower = Follower(spec, bus, schemas=schemas)
@@ -218,13 +218,14 @@ class Worker:
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
-        decoded = self._decode(self._spec.fields, [record.value for record in records])
+        decoded = self._format.decode([record.value for record in records])
         step = svb.step(self._spec.model, self._newest_base(), decoded.events)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason) for bad in decoded.bad]
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in decoded.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
-        increment = self._increment(batch, len(decoded.events), len(buried), step=step)
+        n_bad = sum(bad.n_events for bad in decoded.bad) + len(faulty)
+        increment = self._increment(batch, len(decoded.events), n_bad, step=step)
         return buried, increment
 
     def _newest_base(self) -> Posterior:

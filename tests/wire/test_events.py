@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streaminfer.models.events import Field
-from streaminfer.wire.events import FORMATS, MAX_BYTES, Bad, decode_json
+from streaminfer.wire.events import MAX_BYTES, Bad, decode_json
 
 COUNT = (Field("k", "count"),)
 PAIR = (Field("x", "number"), Field("c", "category", ("a", "b")))
@@ -69,6 +69,5 @@ def test_an_event_of_exactly_the_limit_is_read() -> None:
     assert decode_json(COUNT, [record]).events.tolist() == [[3.0]]
 
 
-def test_the_events_are_float64_and_formats_are_the_specs() -> None:
+def test_the_events_are_float64() -> None:
     assert decode_json(COUNT, [b'{"k":3}']).events.dtype == np.float64
-    assert list(FORMATS.items()) == [("json", decode_json)]
