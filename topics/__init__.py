@@ -34,6 +34,24 @@ class Declaration:
         return f"{spec_name}.{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A framed data format: its schema, None where each spec has its own, and the id without a registry."""
+
+    schema: str | None
+    schema_id: int
+
+
+@cache
+def formats() -> Mapping[str, Format]:
+    """The data formats whose records are framed, by name."""
+    document = yaml.safe_load(read("topics.yaml"))
+    return {
+        row["name"]: Format(None if row["schema"] == "none" else row["schema"], row["schema_id"])
+        for row in document["formats"]
+    }
+
+
 @cache
 def declarations() -> Mapping[str, Declaration]:
     """Every declared topic by its short name, in the order of the file."""

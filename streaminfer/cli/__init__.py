@@ -13,6 +13,7 @@ from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, produce, run, snapshot, topics, up, validate
+from streaminfer.cli.common import UsageError
 from streaminfer.runtime.files import FileError
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.names import NotOurs
@@ -31,7 +32,7 @@ COMMANDS = {
     "dead-letters": dead_letters,
     "demo": demo,
 }
-BAD_USAGE = (SpecError, BusUrlError, AddressError, NotOurs, SettingsError)
+BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 

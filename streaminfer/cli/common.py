@@ -11,6 +11,10 @@ from typing import Any
 from streaminfer.bus.connect import default_url
 
 
+class UsageError(ValueError):
+    """Arguments that are right one by one but not together."""
+
+
 def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="the spec, a YAML file")
 

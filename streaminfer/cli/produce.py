@@ -1,25 +1,34 @@
-"""put a file of events (CSV or NDJSON) onto the data topic
+"""put a file of events (CSV, NDJSON, Parquet, Avro) or standard input onto the data topic, in the spec's data format
 
-Killed and started again it goes on where it stopped; run again after it has ended, it appends the file again.
+Killed and started again it goes on where it stopped; run again after it has ended, it appends the file again. Standard
+input cannot be read again, so nothing is resumed there.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 from streaminfer.bus.connect import open_bus
-from streaminfer.cli.common import add_bus, add_json, add_spec, print_json
+from streaminfer.bus.protocol import Bus
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
-from streaminfer.runtime import names
-from streaminfer.runtime.produce import Loader, Progress
-from streaminfer.spec import load_spec
+from streaminfer.runtime import names, schemas
+from streaminfer.runtime.produce import Loader, Piped, Progress
+from streaminfer.runtime.tables import KINDS, STREAMED
+from streaminfer.spec import Spec, load_spec
+
+COMMITS_A_SECOND = 10
+"""With a rate: how even the stream is."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("file", metavar="FILE", type=Path, help="a .csv, .ndjson or .jsonl file")
+    parser.add_argument("file", metavar="FILE", help=f"a file ending in {', '.join(KINDS)}, or - for standard input")
+    parser.add_argument("--format", choices=STREAMED, help="what standard input is (only with -)")
+    parser.add_argument("--rate", metavar="N", type=whole(1, 10**9), help="at most N events a second")
     add_bus(parser)
     add_json(parser)
 
@@ -27,23 +36,46 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     names.own_data_topic(spec)
+    _check_format(options)
     line = StatusLine()
-    started = time.monotonic()
     with open_bus(options.bus) as bus:
         names.create_topics(spec, bus)
-        loader = Loader(spec, bus, options.file)
+        loader = _loader(spec, bus, options)
         progress = Progress(0, 0, 1)
+        started = time.monotonic()
         for progress in loader.run():
             line.show(describe(progress, loader.resumed, started))
+            if options.rate:
+                _wait(started + (progress.rows - loader.resumed) / options.rate)
         line.show(describe(progress, loader.resumed, started), last=True)
     if options.json:
-        print_json({"file": str(options.file), "rows": progress.rows, "resumed": loader.resumed})
+        print_json({"file": options.file, "rows": progress.rows, "resumed": loader.resumed})
     return 0
 
 
+def _check_format(options: argparse.Namespace) -> None:
+    if options.file == "-" and options.format is None:
+        raise UsageError(f"-: standard input has no name to go by: say --format {' or --format '.join(STREAMED)}")
+    if options.file != "-" and options.format is not None:
+        raise UsageError(f"{options.file}: --format is for standard input (-); a file is what its name ends in")
+
+
+def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped:
+    ids = schemas.for_events(spec, bus)
+    rows = max(1, options.rate // COMMITS_A_SECOND) if options.rate else None
+    if options.file != "-":
+        return Loader(spec, bus, Path(options.file), ids, rows)
+    print("standard input cannot be read again: if this is interrupted, nothing is resumed", file=sys.stderr)
+    return Piped(spec, bus, sys.stdin.buffer, options.format, ids, rows)
+
+
+def _wait(until: float) -> None:
+    time.sleep(max(0.0, until - time.monotonic()))
+
+
 def describe(progress: Progress, resumed: int, started: float) -> str:
-    """The progress bar of a load."""
-    share = progress.bytes_read / max(1, progress.bytes_total)
+    """The progress bar of a load; without a known end, only how much there was."""
+    share = f"{bar(progress.bytes_read / progress.bytes_total)} " if progress.bytes_total else ""
     rate = (progress.rows - resumed) / max(1e-9, time.monotonic() - started)
     before = f" ({resumed:,} of them by an earlier run)" if resumed else ""
-    return f"{bar(share)} {progress.rows:,} events{before}, {rate:,.0f}/s"
+    return f"{share}{progress.rows:,} events{before}, {rate:,.0f}/s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -84,21 +84,50 @@ class Checked(NamedTuple):
 def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
     """Turns rows (mappings with the fields at their paths) into a matrix; a category becomes its index."""
     try:
-        columns = [_fast_column(field, rows) for field in fields]
+        events = _whole(fields, [_found(field.path, rows) for field in fields], len(rows))
+    except (TypeError, KeyError):
+        events = None
+    return Checked(events, []) if events is not None else _check_each(fields, rows, _check_row)
+
+
+def check_values(fields: Sequence[Field], rows: Sequence[Sequence[object]]) -> Checked:
+    """The same of rows whose values stand in the order of the fields."""
+    events = _whole(fields, [[row[j] for row in rows] for j in range(len(fields))], len(rows))
+    return Checked(events, []) if events is not None else _check_each(fields, rows, _check_value_row)
+
+
+def check_matrix(fields: Sequence[Field], matrix: NDArray[np.float64]) -> Checked:
+    """The same of numbers (n, fields), for fields of which none is a category; gives the same reasons."""
+    faults = np.stack([~_in_domain(f, matrix[:, j]) for j, f in enumerate(fields)], axis=1)
+    bad = faults.any(axis=1)
+    if not bad.any():
+        return Checked(matrix, [])
+    firsts = zip(np.flatnonzero(bad).tolist(), faults[bad].argmax(axis=1).tolist(), strict=True)
+    rejected = [Rejected(i, fields[j].label, RULES[fields[j].kind]) for i, j in firsts]
+    return Checked(matrix[~bad], rejected)
+
+
+def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows: int) -> NDArray[np.float64] | None:
+    """The matrix, where every value is right."""
+    if n_rows == 0:
+        return np.empty((0, len(fields)))
+    try:
+        made = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
     except (TypeError, ValueError, KeyError, OverflowError):
-        return _check_each(fields, rows)
-    events = np.stack(columns, axis=1) if rows else np.empty((0, len(fields)))
-    good = np.logical_and.reduce([_in_domain(f, events[:, j]) for j, f in enumerate(fields)])
-    if good.all():
-        return Checked(events, [])
-    return _check_each(fields, rows)
+        return None
+    good = all(_in_domain(f, column).all() for f, column in zip(fields, made, strict=True))
+    return np.stack(made, axis=1) if good else None
 
 
-def _fast_column(field: Field, rows: Sequence[Any]) -> NDArray[np.float64]:
-    """The whole column at once; raises where any value is of a wrong type."""
+def _found(path: tuple[str, ...], rows: Sequence[Any]) -> Sequence[Any]:
     values: Sequence[Any] = rows
-    for name in field.path:
+    for name in path:
         values = [value[name] for value in values]
+    return values
+
+
+def _column(field: Field, values: Sequence[Any]) -> NDArray[np.float64]:
+    """The whole column at once; raises where any value is of a wrong type."""
     if field.kind == "category":
         codes = field.codes
         return np.array([codes[value] for value in values], dtype=np.float64)
@@ -127,11 +156,19 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
     return good
 
 
-def _check_each(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
+Fault = tuple[str, str]
+"""A field's label and the rule it breaks."""
+
+
+def _check_each(
+    fields: Sequence[Field],
+    rows: Sequence[Any],
+    check_row: Callable[[Sequence[Field], Any], tuple[list[float], Fault | None]],
+) -> Checked:
     """Row by row: slower, and only where the fast way found something wrong."""
     events, rejected = [], []
     for i, row in enumerate(rows):
-        values, fault = _check_row(fields, row)
+        values, fault = check_row(fields, row)
         if fault is None:
             events.append(values)
         else:
@@ -140,19 +177,29 @@ def _check_each(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
     return Checked(matrix, rejected)
 
 
-def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], tuple[str, str] | None]:
+def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], Fault | None]:
     if not isinstance(row, Mapping):
         return [], ("", "an event must be an object with named fields")
-    values = []
+    found = []
     for wanted in fields:
-        found, fault = look_up(row, wanted.path)
+        value, fault = look_up(row, wanted.path)
         if fault is not None:
             return [], (wanted.label, fault)
-        value = _number(wanted, found)
-        if value is None:
+        number = _number(wanted, value)
+        if number is None:
             return [], (wanted.label, RULES[wanted.kind])
-        values.append(value)
-    return values, None
+        found.append(number)
+    return found, None
+
+
+def _check_value_row(fields: Sequence[Field], row: Sequence[object]) -> tuple[list[float], Fault | None]:
+    found = []
+    for wanted, value in zip(fields, row, strict=True):
+        number = _number(wanted, value)
+        if number is None:
+            return [], (wanted.label, RULES[wanted.kind])
+        found.append(number)
+    return found, None
 
 
 def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, str | None]:

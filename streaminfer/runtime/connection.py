@@ -60,7 +60,7 @@ class Connection:
         """Writes rows to the spec's data topic; returns how many. Raises NotOurs where that is somebody else's."""
         names.own_data_topic(spec)
         names.create_topics(spec, self.bus)
-        return publish_rows(spec, self.bus, rows)
+        return publish_rows(spec, self.bus, rows, schemas.for_events(spec, self.bus))
 
     def _ids(self, spec: Spec) -> Schemas:
         """The ids that snapshots have, from the registry where there is one; readers register nothing."""

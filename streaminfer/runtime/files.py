@@ -1,17 +1,17 @@
-"""Files of events: each row becomes the bytes of one record. One reader for each kind of file, in an explicit table."""
+"""Text files of events: each row becomes the JSON text of an event, which a data format then puts into records."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from streaminfer.models.events import Field
 from streaminfer.spec import Spec
+from streaminfer.spec.avro_schema import NUMBERS, branches, reduced
 from streaminfer.topics import declarations
 
 MAX_LINE: Final = declarations()["events"].max_bytes
@@ -25,16 +25,19 @@ class Counted:
     """Lines of a binary file, none longer than MAX_LINE, counting lines and bytes as they are read."""
 
     def __init__(self, stream: BinaryIO, file: str) -> None:
-        self._stream, self._file = stream, file
+        self.stream, self._file = stream, file
         self.lines = self.bytes = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        while line := self._stream.readline(MAX_LINE + 2):
+        while line := self.stream.readline(MAX_LINE + 2):
             self.lines += 1
             self.bytes += len(line)
             if len(line.rstrip(b"\r\n")) > MAX_LINE:
                 raise FileError(f"{self._file}: line {self.lines} has more than the {MAX_LINE} bytes of a record")
             yield line
+
+
+Converter = Callable[[str], Any]
 
 
 def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
@@ -51,10 +54,11 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         if len(field.path) > 1:
             raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")
         if name not in header:
-            raise FileError(f"{file}: has no column {name!r}, which the model reads{_nearest(name, header)}")
+            raise FileError(f"{file}: has no column {name!r}, which the model reads{nearest(name, header)}")
         if header.count(name) > 1:
             raise FileError(f"{file}: column {name!r} of the model stands {header.count(name)} times in the first line")
-    converters = [_converter(fields.get(name)) for name in header]
+    others = _schema_numbers(spec)
+    converters = [_converter(fields.get(name), others.get(name)) for name in header]
     for row in rows:
         if len(row) == len(header):
             event = encode({n: f(v) for n, f, v in zip(header, converters, row, strict=True)})
@@ -67,7 +71,8 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         yield event
 
 
-def _nearest(name: str, header: list[str]) -> str:
+def nearest(name: str, header: Sequence[str]) -> str:
+    """The column that may have been meant, and all that there are, for a message."""
     folded = {column.lower(): column for column in header}
     near = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     guess = f"; did you mean {folded[near[0]]!r}?" if near else ""
@@ -92,8 +97,23 @@ def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
         raise FileError(f"{file}: line {lines.lines} is no CSV in UTF-8: {error}") from error
 
 
-def _converter(field: Field | None) -> Callable[[str], Any]:
-    return str if field is None or field.is_text else _number
+def _converter(field: Field | None, others: Converter | None) -> Converter:
+    if field is None:
+        return others or str
+    return str if field.is_text else _number
+
+
+def _schema_numbers(spec: Spec) -> dict[str, Converter]:
+    """The columns that an Avro schema says are numbers, whether the model reads them or not; empty may mean null."""
+    if spec.data.format != "avro":
+        return {}
+    schema: Any = reduced(spec.event_schema)
+    types = {each["name"]: {str(branch) for branch in branches(each["type"])} for each in schema["fields"]}
+    return {
+        name: (lambda text: None if text == "" else _number(text)) if "null" in found else _number
+        for name, found in types.items()
+        if found - {"null"} and found - {"null"} <= NUMBERS
+    }
 
 
 def _number(text: str) -> Any:
@@ -114,18 +134,6 @@ def read_ndjson(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:  # no
     for line in lines:
         if line.strip():
             yield line.rstrip(b"\r\n")
-
-
-Reader = Callable[[Spec, Counted, str], Iterator[bytes]]
-KINDS: Final[dict[str, Reader]] = {".csv": read_csv, ".ndjson": read_ndjson, ".jsonl": read_ndjson}
-
-
-def reader_of(path: Path) -> Reader:
-    """The reader for a file, by its ending."""
-    try:
-        return KINDS[path.suffix.lower()]
-    except KeyError:
-        raise FileError(f"{path}: the name must end in one of {', '.join(KINDS)} (got {path.suffix!r})") from None
 
 
 def encode(row: Any) -> bytes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streaminfer.bus.protocol import Record
 from streaminfer.models import times
 from streaminfer.spec import Spec
-from streaminfer.wire.events import Bad, Decoded, Decoder
+from streaminfer.wire.events import Bad, Decoded, EventFormat
 
 AHEAD_S: Final = 3600.0
 """Seconds that an event's time may be ahead of its record's timestamp, as clocks differ.
@@ -29,9 +29,9 @@ class Intake(NamedTuple):
     bad: list[Bad]
 
 
-def take(spec: Spec, decode: Decoder, records: Sequence[Record]) -> Intake:
-    """Decodes records, one event each, and dates them."""
-    decoded = decode(spec.event_fields, [record.value for record in records])
+def take(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
+    """Decodes records and dates their events; where times matter, a record has one event (see spec/load.py)."""
+    decoded = form.decode([record.value for record in records])
     if not spec.inference.by_time:
         return Intake(decoded.events, None, decoded.bad)
     return _dated(spec, decoded, records)

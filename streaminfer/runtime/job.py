@@ -40,7 +40,7 @@ class Job:
         self._spec, self._bus, self._until_idle = spec, bus, until_idle
         ids = schemas.prepare(spec, bus)
         names.check_data_topic(spec, bus)
-        self._loading = Loader(spec, bus, data).run() if data is not None else None
+        self._loading = Loader(spec, bus, data, ids).run() if data is not None else None
         self._progress: Progress | None = None
         self._mark: IdleMark | None = None
         self._behind = 0

@@ -15,11 +15,15 @@ RETRY_BATCH = 500
 PORTION_BYTES = 8 << 20
 
 
-def letter_output(spec: Spec, record: Record, reason: str) -> Output:
-    """A record's dead letter. An empty value stands for a tombstone, which compaction would drop."""
+def letter_output(spec: Spec, record: Record, reason: str, rest: bytes | None = None) -> Output:
+    """A record's dead letter. An empty value stands for a tombstone, which compaction would drop.
+
+    Where a record has good events too, `rest` has the bad ones alone: sent again, none counts twice.
+    """
     source = record.partition
+    kept = record.value if rest is None else rest
     letter = dead_letters.fitting(
-        DeadLetter(source.topic, source.index, record.offset, reason, record.value, record.key, record.headers)
+        DeadLetter(source.topic, source.index, record.offset, reason, kept, record.key, record.headers)
     )
     value = b"" if letter.value is None else letter.value
     return Output(names.topic(spec, "dead-letters"), value, letter.key, 0, letter.to_headers())

@@ -5,24 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sys
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
-from streaminfer.bus.protocol import Bus, Output, Partition, Position, Unavailable
+from streaminfer.bus.protocol import Bus, Output, Partition, Position, Unavailable, Writer
 from streaminfer.runtime import names
-from streaminfer.runtime.files import Counted, FileError, encode, reader_of
+from streaminfer.runtime.files import Counted, FileError, encode
+from streaminfer.runtime.tables import STREAMED, reader_of
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.events import EventFormat
+from streaminfer.wire.formats import format_of
 
 log = logging.getLogger(__name__)
 
-BATCH_ROWS: Final = 1000
+BATCH_RECORDS: Final = 1000
 BATCH_BYTES: Final = 4 << 20
 
 
 class Progress(NamedTuple):
-    """How far a file is: rows on the bus, bytes read and in all."""
+    """How far a file is: rows on the bus, bytes read and in all (0: nobody knows)."""
 
     rows: int
     bytes_read: int
@@ -37,8 +43,12 @@ class Loader:
     appends twice.
     """
 
-    def __init__(self, spec: Spec, bus: Bus, path: Path) -> None:
+    def __init__(
+        self, spec: Spec, bus: Bus, path: Path, schemas: Schemas = DECLARED, batch_rows: int | None = None
+    ) -> None:
+        """`batch_rows` are the most rows of one commit, where they shall be fewer than usual."""
         self._spec, self._bus, self._path = spec, bus, path
+        self._format, self._batch_rows = format_of(spec, schemas), batch_rows
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
@@ -74,11 +84,8 @@ class Loader:
                 self._done = True
                 return
             count = self._skip(rows)
-            while batch := _batch(rows):
-                outputs = [
-                    Output(self._topic, value, partition=(count + i) % self._partitions)
-                    for i, value in enumerate(batch)
-                ]
+            while batch := _batch(rows, self._format, self._batch_rows):
+                outputs = _outputs(self._format, self._topic, self._partitions, count, batch)
                 self._update(batch)
                 count += len(batch)
                 writer.commit(outputs, self._place(count, done=False), self._group)
@@ -123,22 +130,88 @@ class Loader:
         return {Partition(self._topic, 0): Position(count, note)}
 
 
-def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Writes rows to the data topic, each a JSON object; returns how many."""
+class Piped:
+    """Puts standard input onto the data topic of a spec. What was read cannot be read again, so nothing is resumed;
+    within one run a bus that is away is waited for, and no row is lost or repeated."""
+
+    resumed = 0
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        stream: BinaryIO,
+        kind: str,
+        schemas: Schemas = DECLARED,
+        batch_rows: int | None = None,
+    ) -> None:
+        self._bus, self._topic, self._batch_rows = bus, names.own_data_topic(spec), batch_rows
+        self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
+        self._lines = Counted(stream, "standard input")
+        self._rows = STREAMED[kind](spec, self._lines, "standard input")
+        self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
+        self._writer: Writer | None = None
+
+    def run(self) -> Iterator[Progress]:
+        """Loads to the end of the stream, a batch for each progress."""
+        count = 0
+        try:
+            while batch := _batch(self._rows, self._format, self._batch_rows):
+                outputs = _outputs(self._format, self._topic, self._partitions, count, batch)
+                while not self._commit(outputs, count, count + len(batch)):
+                    yield Progress(count, self._lines.bytes, 0)
+                count += len(batch)
+                yield Progress(count, self._lines.bytes, 0)
+        finally:
+            self._close()
+        yield Progress(count, self._lines.bytes, 0)
+
+    def _commit(self, outputs: Sequence[Output], before: int, after: int) -> bool:
+        """Whether a batch is on the bus; a commit without an answer may have taken effect."""
+        place = Partition(self._topic, 0)
+        try:
+            if self._writer is None:
+                self._writer = self._bus.writer(self._group)
+                kept = self._bus.committed(self._group).get(place)
+                if kept is not None and kept.offset == after:
+                    return True
+            self._writer.commit(outputs, {place: Position(after, "{}")}, self._group)
+            return True
+        except Unavailable as error:
+            log.warning("standard input: %s; going on with rows %d to %d", error, before, after)
+            self._close()
+            return False
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]], schemas: Schemas = DECLARED) -> int:
+    """Writes rows to the data topic in the spec's format; returns how many."""
     topic, count = names.own_data_topic(spec), 0
+    made = format_of(spec, schemas)
     values = (encode(row) for row in rows)
-    while batch := _batch(values):
-        bus.publish([Output(topic, value) for value in batch])
+    while batch := _batch(values, made):
+        bus.publish([Output(topic, value) for value in made.encode(batch)])
         count += len(batch)
     return count
 
 
-def _batch(rows: Iterator[bytes]) -> Sequence[bytes]:
-    """The next rows that go together: at most BATCH_ROWS of them and about BATCH_BYTES."""
+def _outputs(made: EventFormat, topic: str, partitions: int, count: int, batch: Sequence[bytes]) -> list[Output]:
+    """The records of a batch, around the partitions from where its first row belongs."""
+    first = count // made.events_per_record
+    return [Output(topic, value, partition=(first + i) % partitions) for i, value in enumerate(made.encode(batch))]
+
+
+def _batch(rows: Iterator[bytes], made: EventFormat, most: int | None = None) -> Sequence[bytes]:
+    """The next rows that go together: those of at most BATCH_RECORDS records, and about BATCH_BYTES."""
+    most = min(BATCH_RECORDS * made.events_per_record, most or sys.maxsize)
     batch, size = [], 0
     for row in rows:
         batch.append(row)
         size += len(row)
-        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+        if len(batch) >= most or size >= BATCH_BYTES:
             break
     return batch

@@ -1,6 +1,7 @@
 """The schemas of a spec's topics in the registry that the environment names, if it names one.
 
-Asked once, at the start: a registry that goes away later disturbs nobody.
+Asked once, at the start: a registry that goes away later disturbs nobody. Only the schemas of Avro events are asked for
+when the first event of an id comes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
 from streaminfer.runtime.registry.settings import earlier_ids, settings_from
 from streaminfer.spec import Spec
-from streaminfer.topics import declarations
+from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import Schemas, schema_text
 
 if TYPE_CHECKING:
     from streaminfer.runtime.registry.client import Registry
+
+LOOKUP_S = 3.0
+"""Seconds for the schema of an id: its reader holds partitions meanwhile."""
 
 
 class Registered(NamedTuple):
@@ -34,8 +38,17 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
     registry = _registry()
     if registry is None:
         return Schemas(earlier=earlier_ids())
-    given = {t: registry.register(subject(spec, bus, t), schema_text(t)) for t in _framed()}
-    return Schemas(given, _readable(_same(registry, spec, bus, _framed())))
+    texts = _texts(spec)
+    given = {t: registry.register(subject(spec, bus, t), text) for t, text in texts.items()}
+    return Schemas(given, _readable(_same(registry, spec, bus, texts)), _writer_schema)
+
+
+def for_events(spec: Spec, bus: Bus) -> Schemas:
+    """For those who write events alone: registers their schema where they have one, and gives its id."""
+    registry, text = _registry(), _texts(spec).get("events")
+    if registry is None or text is None:
+        return Schemas()
+    return Schemas({"events": registry.register(subject(spec, bus, "events"), text)})
 
 
 def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
@@ -57,7 +70,7 @@ def statuses(spec: Spec, bus: Bus) -> dict[str, Registered] | None:
     registry = _registry()
     if registry is None:
         return None
-    return {t: _status(registry, subject(spec, bus, t), schema_text(t)) for t in _framed()}
+    return {t: _status(registry, subject(spec, bus, t), text) for t, text in _texts(spec).items()}
 
 
 def subject(spec: Spec, bus: Bus, topic: str) -> str:
@@ -74,7 +87,8 @@ def _status(registry: Registry, subject: str, schema: str) -> Registered:
 
 
 def _same(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, list[int]]:
-    return {t: registry.same_ids(subject(spec, bus, t), schema_text(t)) for t in topics}
+    texts = _texts(spec)
+    return {t: registry.same_ids(subject(spec, bus, t), texts[t]) for t in topics}
 
 
 def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:
@@ -83,16 +97,27 @@ def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:
     return {topic: earlier.get(topic, frozenset()).union(found.get(topic, ())) for topic in {*earlier, *found}}
 
 
-def _registry() -> Registry | None:
+def _registry(deadline_s: float | None = None) -> Registry | None:
     settings = settings_from()
     if settings is None:
         return None
     # Here, so that who has no registry does not wait for HTTP and TLS to be loaded.
     from streaminfer.runtime.registry.client import Registry
-    from streaminfer.runtime.registry.http import Conversation
+    from streaminfer.runtime.registry.http import DEADLINE_S, Conversation
 
-    return Registry(Conversation(settings))
+    return Registry(Conversation(settings, DEADLINE_S if deadline_s is None else deadline_s))
 
 
-def _framed() -> list[str]:
-    return [name for name, declaration in declarations().items() if declaration.schema is not None]
+def _writer_schema(schema_id: int) -> str | None:
+    """The text of an id that a data record carries; asked when the first such record comes."""
+    registry = _registry(LOOKUP_S)
+    return None if registry is None else registry.text(schema_id)
+
+
+def _texts(spec: Spec) -> dict[str, str]:
+    """The schemas of a spec's own topics, by short topic name: those declared, and that of its events if framed."""
+    found = {name: schema_text(name) for name, each in declarations().items() if each.schema is not None}
+    if spec.data.topic is None and spec.data.format in formats():
+        file = formats()[spec.data.format].schema
+        found["events"] = spec.event_schema if file is None else read(file)
+    return found

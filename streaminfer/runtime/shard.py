@@ -23,6 +23,7 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.formats import max_events
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Shard:
     def take(self, record: Record) -> None:
         """Folds one record of the increments topic, or says in dead-letters why not."""
         try:
-            increment = self._parts.add(increments.decode(record.value, self._schemas))
+            increment = self._parts.add(increments.decode(record.value, self._schemas, max_events(self._spec)))
             if increment is not None and self._is_of_this_spec(increment):
                 self._check_in_log(increment)
                 self._fold(increment)

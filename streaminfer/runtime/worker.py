@@ -25,9 +25,9 @@ from streaminfer.spec import Spec
 from streaminfer.variational import forgetting, svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import events as event_formats
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.formats import format_of
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Worker:
     ) -> None:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
-        self._decode = event_formats.FORMATS[spec.data.format]
+        self._format = format_of(spec, schemas)
         self._forgetting = forgetting.of(spec.inference.forget)
         self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
@@ -220,16 +220,17 @@ class Worker:
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
-        taken = intake.take(self._spec, self._decode, records)
+        taken = intake.take(self._spec, self._format, records)
         weights = None
         if self._forgetting is not None and len(taken.events):
             weights = self._forgetting.weights(len(taken.events), taken.times)
         step = svb.step(self._spec.model, self._newest_base(), taken.events, weights)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason) for bad in taken.bad]
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
-        increment = self._increment(batch, len(taken.events), len(buried), step=step)
+        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        increment = self._increment(batch, len(taken.events), n_bad, step=step)
         if taken.times is not None and weights is not None:
             increment = replace(increment, n_effective=float(weights.sum()), newest=float(taken.times.max()))
         return buried, increment

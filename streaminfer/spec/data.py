@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.models.options import Choice, Integer, Option, OptionsError, Pairs, Section, Text, unknown_name
+from streaminfer.spec.avro_schema import MAX_BYTES, SchemaError, check_fields, check_writable, derived, reduced
 
-FORMATS: Final = ("json",)
+FORMATS: Final = ("json", "avro", "rows")
+MAX_SCHEMA_ID: Final = (1 << 31) - 1
 PARTITIONS: Final = 4
 
 TOPIC: Final = Text(
@@ -29,7 +32,13 @@ def _with_partitions(data: dict[str, Any]) -> dict[str, Any]:
 
 DATA: Final = Section(
     (
-        Option("format", Choice(FORMATS), "How an event is written in a record.", "json"),
+        Option(
+            "format",
+            Choice(FORMATS),
+            "How events are written in a record: json (one object), avro (one, in the Confluent framing) "
+            "or rows (many, as a table of numbers).",
+            "json",
+        ),
         Option(
             "partitions",
             Integer(1, 1024),
@@ -57,6 +66,20 @@ DATA: Final = Section(
             "Not set means the record's own timestamp. Only inference.forget.half_life_seconds reads it.",
             None,
         ),
+        Option(
+            "schema",
+            Text(r"[^\x00]{1,200}", "the name of a file, 1 to 200 characters"),
+            "For avro: the file with the schema of events, relative to the spec. "
+            "Not set means a record of the model's fields alone: doubles, and strings for categories.",
+            None,
+        ),
+        Option(
+            "schema_id",
+            Integer(0, MAX_SCHEMA_ID),
+            "For avro: the schema id that stands for data.schema. Without a registry, records with another one are "
+            "refused; not set, all are read by data.schema.",
+            None,
+        ),
     ),
     complete=_with_partitions,
 )
@@ -71,10 +94,18 @@ class Data:
     topic: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     timestamp: str | None = None
+    schema: str | None = None
+    schema_id: int | None = None
+    schema_text: str | None = None
+    """What is in the file `schema`."""
 
 
 def check_data(name: str, data: Mapping[str, Any]) -> None:
     """Raises OptionsError where options are right one by one but not together."""
+    for option in ("schema", "schema_id"):
+        if data[option] is not None and data["format"] != "avro":
+            rule = f"must only be set with data.format: avro, and the format is {data['format']}; leave it out"
+            raise OptionsError(option, rule, data[option])
     topic = data["topic"]
     if topic is None:
         return
@@ -87,6 +118,36 @@ def check_data(name: str, data: Mapping[str, Any]) -> None:
             f"or leave it out if the spec's own {name}.events is meant"
         )
         raise OptionsError("topic", rule, topic)
+
+
+def check_format(data: Data, fields: Sequence[Field]) -> None:
+    """Raises OptionsError where the data format cannot hold the fields of the model."""
+    text = next((each for each in fields if each.is_text), None)
+    if data.format == "rows" and text is not None:
+        rule = f"must be json or avro: rows holds numbers only, and {text.label} of the model is a category"
+        raise OptionsError("format", rule, data.format)
+    if data.format == "avro":
+        try:
+            schema = reduced(data.schema_text or derived(fields))
+            check_fields(schema, fields)
+            check_writable(schema)
+        except SchemaError as error:
+            where, value = ("fields", data.fields) if data.schema is None else ("schema", data.schema)
+            raise OptionsError(where, f"is no schema that can be read here: {error}", value) from error
+
+
+def read_schema(folder: Path, file: str) -> str:
+    """The text of the file that `schema` names; raises OptionsError where it cannot be read."""
+    path = folder / file
+    try:
+        if not path.is_file():
+            raise OptionsError("schema", f"must name a file, and {path} is none", file)
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1).decode()
+    except (OSError, ValueError) as error:
+        if isinstance(error, OptionsError):
+            raise
+        raise OptionsError("schema", f"names a file that cannot be read as text: {error}", file) from error
 
 
 def located(fields: Sequence[Field], paths: Mapping[str, str]) -> tuple[Field, ...]:

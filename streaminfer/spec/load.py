@@ -11,7 +11,7 @@ import yaml
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
-from streaminfer.spec.data import DATA, Data, check_data, located
+from streaminfer.spec.data import DATA, Data, check_data, check_format, located, read_schema
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
@@ -44,11 +44,14 @@ def load_spec(path: str | Path) -> Spec:
     except Exception as error:  # PyYAML lets IndexError, KeyError, OverflowError and the like escape on odd scalars
         detail = " ".join(str(error).split())[:300] or type(error).__name__
         raise SpecError(file, [Problem("(file)", f"must be one YAML document: {detail}", file)]) from error
-    return parse_spec(document, file)
+    return parse_spec(document, file, Path(path).parent)
 
 
-def parse_spec(document: object, file: str = "spec") -> Spec:
-    """Checks a document and fills its defaults; `file` is the name that errors give."""
+def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> Spec:
+    """Checks a document and fills its defaults; `file` is the name that errors give.
+
+    Files that it names are looked for from `folder`.
+    """
     _refuse_excess(document, file)
     if not isinstance(document, Mapping):
         raise SpecError(file, [Problem("(file)", f"must be a mapping with {', '.join(SECTIONS)}", document)])
@@ -71,8 +74,15 @@ def parse_spec(document: object, file: str = "spec") -> Spec:
         model = MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
-        located(model.fields, data["fields"])
-    return Spec(str(name), Data(**data), model, Inference(**inference), _plain(filled))
+        fields = located(model.fields, data["fields"])
+        text = None if data["schema"] is None else read_schema(folder, data["schema"])
+        made = Data(**data, schema_text=text)
+        check_format(made, fields)
+    how = Inference(**inference)
+    if how.by_time and made.format != "json":
+        rule = "needs data.format json: the times of events in other formats are not read yet"
+        raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])
+    return Spec(str(name), made, model, how, _plain(filled))
 
 
 def _refuse_excess(document: object, file: str) -> None:

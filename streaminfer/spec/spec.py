@@ -12,6 +12,7 @@ from typing import Any, Final
 from streaminfer.models.events import Field
 from streaminfer.models.model import Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, Section, Text
+from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
 
 METHODS: Final = ("svb",)
@@ -102,9 +103,14 @@ class Spec:
         return self.fields if self.time_field is None else (*self.fields, self.time_field)
 
     @cached_property
+    def event_schema(self) -> str:
+        """The Avro schema of events, where the format is avro."""
+        return self.data.schema_text or derived(self.fields)
+
+    @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
-        meaning = {
+        meaning: dict[str, Any] = {
             "format": self.data.format,
             "model": self.document["model"],
             "method": self.inference.method,
@@ -119,5 +125,9 @@ class Spec:
             meaning["forget"] = dict(self.inference.forget)
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
+        if self.data.schema_text is not None:
+            meaning["schema"] = reduced(self.data.schema_text)
+        if self.data.schema_id is not None:
+            meaning["schema_id"] = self.data.schema_id
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

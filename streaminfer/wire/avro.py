@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -23,6 +23,8 @@ from streaminfer.wire.errors import BadBody, BadFrame
 MAX_ID: Final = (1 << 31) - 1
 """Clients in other languages read the id as a signed number."""
 _HEADER: Final = struct.Struct(">bI")
+HEADER: Final = _HEADER.size
+"""Bytes of the framing."""
 
 
 def schema_text(topic: str) -> str:
@@ -52,6 +54,8 @@ class Schemas:
 
     registered: Mapping[str, int] = field(default_factory=dict)
     earlier: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    lookup: Callable[[int], str | None] | None = None
+    """Gives the schema text of an id, None of an id that nobody knows; there where there is a registry to ask."""
 
     def id_of(self, topic: str) -> int:
         """The id that records of a topic are written with."""
@@ -59,35 +63,46 @@ class Schemas:
 
     def encode(self, topic: str, value: dict[str, Any]) -> bytes:
         """A value in the schema of a topic, framed."""
-        _, schema, _ = _schema(topic)
-        out = io.BytesIO()
-        out.write(_HEADER.pack(0, self.id_of(topic)))
-        fastavro.schemaless_writer(out, schema, value)
-        return out.getvalue()
+        return frame(self.id_of(topic), _schema(topic)[1], value)
 
     def decode(self, topic: str, data: bytes | None) -> dict[str, Any]:
         """The value of a framed record of a topic; raises WireError on anything else."""
         declared, schema, max_bytes = _schema(topic)
-        if data is None:
-            raise BadFrame("a tombstone holds no value")
-        if len(data) > max_bytes:
-            raise BadFrame(f"{len(data)} bytes are more than the {max_bytes} a record may have")
-        if len(data) < _HEADER.size:
-            raise BadFrame(f"{len(data)} bytes are too few for the five of the framing")
-        magic, found = _HEADER.unpack_from(data)
-        if magic != 0:
-            raise BadFrame(f"the first byte is {data[0]:#04x}, not the 0x00 of the Confluent framing")
+        data, found = unframed(data, max_bytes)
         if found != declared and found != self.id_of(topic) and found not in self.earlier.get(topic, ()):
             known = sorted({declared, self.id_of(topic), *self.earlier.get(topic, ())})
             raise BadFrame(f"schema id {found} is not the {' or '.join(map(str, known))} of this topic")
-        return _body(schema, data)
+        return body(schema, data)
 
 
 DECLARED: Final = Schemas()
 """Without a registry: the fixed ids of topics.yaml."""
 
 
-def _body(schema: Any, data: bytes) -> dict[str, Any]:
+def unframed(data: bytes | None, max_bytes: int) -> tuple[bytes, int]:
+    """A framed record and the schema id it carries; raises BadFrame on anything else."""
+    if data is None:
+        raise BadFrame("a tombstone holds no value")
+    if len(data) > max_bytes:
+        raise BadFrame(f"{len(data)} bytes are more than the {max_bytes} a record may have")
+    if len(data) < HEADER:
+        raise BadFrame(f"{len(data)} bytes are too few for the five of the framing")
+    magic, found = _HEADER.unpack_from(data)
+    if magic != 0:
+        raise BadFrame(f"the first byte is {data[0]:#04x}, not the 0x00 of the Confluent framing")
+    return data, found
+
+
+def frame(schema_id: int, schema: Any, value: Any) -> bytes:
+    """A value in a parsed schema, framed."""
+    out = io.BytesIO()
+    out.write(_HEADER.pack(0, schema_id))
+    fastavro.schemaless_writer(out, schema, value)
+    return out.getvalue()
+
+
+def body(schema: Any, data: bytes) -> dict[str, Any]:
+    """The value of a framed record in one of our own schemas; raises BadBody."""
     stream = io.BytesIO(data)
     stream.seek(_HEADER.size)
     try:

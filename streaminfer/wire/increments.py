@@ -57,8 +57,11 @@ def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, ti
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
 
 
-def decode(data: bytes | None, schemas: Schemas = DECLARED) -> Part:
-    """One record of an increment; raises WireError where it cannot be one."""
+def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1) -> Part:
+    """One record of an increment; raises WireError where it cannot be one.
+
+    A record of the data format has at most `max_events` events.
+    """
     value = schemas.decode(TOPIC, data)
     for name in ("fingerprint", "writer", "topic"):
         _require(len(value[name]) <= MAX_TEXT, name, f"must have at most {MAX_TEXT} characters", value[name][:20])
@@ -66,8 +69,9 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED) -> Part:
         _require(value[name] >= 0, name, "must not be negative", value[name])
     width = value["end"] - value["begin"]
     _require(width > 0, "end", "must be above begin", value["end"])
-    counted = value["n_events"] + value["n_dead_lettered"] + value["n_lost"]
-    _require(counted <= width, "n_events", f"counts must not exceed the {width} positions", counted)
+    counted = value["n_events"] + value["n_dead_lettered"] + value["n_lost"] * max_events
+    rule = f"counts must not exceed the {width} positions"
+    _require(counted <= width * max_events, "n_events", rule, counted)
     _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streaminfer.bus.connect import open_bus
+from streaminfer.wire.rows import unpack
 from tests.cli.conftest import Workplace
 from tests.contracts.bus_harness import read_all
 from tests.faults.programs import Programs, wait_for
@@ -73,6 +80,42 @@ def test_a_file_that_changed_since_it_was_killed_is_refused(
     message = programs.run("produce", workplace.spec, file, "--bus", bus_url, code=1).err
     assert f"its first {before} rows are not those that an interrupted run put on the bus" in message
     assert on_the_bus(bus_url) == before
+
+
+def test_a_parquet_file_as_rows_killed_and_started_again(programs: Programs, bus_url: str, tmp_path: Path) -> None:
+    spec, file = tmp_path / "table.yaml", tmp_path / "large.parquet"
+    spec.write_text("{name: coin, data: {format: rows, partitions: 2}, model: {kind: bernoulli, field: y}}\n")
+    pq.write_table(pa.table({"y": [i % 2 for i in range(ROWS)]}), file)
+    killed = programs.start("produce", spec, file, "--json", "--rate", 100_000, "--bus", bus_url)
+    wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
+    killed.end(signal.SIGKILL)
+    before = sum(len(unpack(value).values) for value in values(bus_url))
+    assert 0 < before < ROWS
+    again = programs.run("produce", spec, file, "--json", "--bus", bus_url)
+    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before}]
+    found = np.concatenate([unpack(value).values[:, 0] for value in values(bus_url)])
+    assert (len(found), found.sum()) == (ROWS, ROWS // 2)
+
+
+def test_standard_input_at_a_rate(programs: Programs, bus_url: str, workplace: Workplace) -> None:
+    command = [sys.executable, "-P", "-m", "streaminfer", "produce", str(workplace.spec), "-", "--bus", bus_url]
+    data = b"".join(b'{"y": %d}\n' % (i % 2) for i in range(50))
+
+    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*command, *more], input=data, env=programs.environment, capture_output=True, check=False)
+
+    begin = time.monotonic()
+    done = run("--format", "ndjson", "--rate", "50", "--json")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - begin >= 0.9
+    assert json.loads(done.stdout) == {"file": "-", "rows": 50, "resumed": 0}
+    assert b"standard input cannot be read again: if this is interrupted, nothing is resumed" in done.stderr
+    assert sorted(values(bus_url)) == sorted(data.splitlines())
+    nameless = run()
+    assert nameless.returncode == 2
+    assert nameless.stderr.endswith(b"-: standard input has no name to go by: say --format csv or --format ndjson\n")
+    named = programs.run("produce", workplace.spec, workplace.data, "--format", "csv", "--bus", bus_url, code=2)
+    assert "--format is for standard input (-); a file is what its name ends in" in named.err
 
 
 def test_dead_letters_are_listed_with_their_reasons(programs: Programs, bus_url: str, workplace: Workplace) -> None:

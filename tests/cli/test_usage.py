@@ -72,7 +72,11 @@ def test_a_bad_spec_is_told_by_file_field_rule_and_value(
     ("name", "text", "message"),
     [
         ("nowhere.csv", None, "nowhere.csv: is no file that can be read"),
-        ("coin.txt", "y\n1\n", "coin.txt: the name must end in one of .csv, .ndjson, .jsonl (got '.txt')"),
+        (
+            "coin.txt",
+            "y\n1\n",
+            "coin.txt: the name must end in one of .csv, .ndjson, .jsonl, .parquet, .avro (got '.txt')",
+        ),
         ("other.csv", "x\n1\n", "other.csv: has no column 'y'"),
         ("empty.csv", "", "empty.csv: is empty"),
     ],

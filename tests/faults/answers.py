@@ -35,9 +35,11 @@ class Case:
             writer.writerows(self.rows)
         return path
 
-    def write_spec(self, path: Path, name: str, partitions: int = 4, **inference: Any) -> Path:
-        data = {"partitions": partitions, "timestamp": self.timestamp}
-        document = {"name": name, "data": data, "model": self.model, "inference": inference}
+    def write_spec(
+        self, path: Path, name: str, partitions: int = 4, data: dict[str, Any] | None = None, **inference: Any
+    ) -> Path:
+        section = {"partitions": partitions, "timestamp": self.timestamp, **(data or {})}
+        document = {"name": name, "data": section, "model": self.model, "inference": inference}
         path.write_text(json.dumps(document))  # JSON is YAML
         return path
 

@@ -112,7 +112,7 @@ def serve(service: str, spec_path: Path, url: str, boundary: Boundary, records: 
 
 def load(file: Path, spec_path: Path, url: str, boundary: Boundary, rows: int) -> None:
     """`streaminfer produce` in batches of a few rows, on a bus that may kill it."""
-    vars(produce)["BATCH_ROWS"] = rows
+    vars(produce)["BATCH_RECORDS"] = rows
     spec = load_spec(spec_path)
     with open_bus(url) as bus:
         names.create_topics(spec, bus)

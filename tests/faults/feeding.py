@@ -38,7 +38,7 @@ class Feeder:
 
 
 def feed(spec_path: str, file: str, url: str, rows: int, nap: float, gate: Path) -> None:
-    vars(produce)["BATCH_ROWS"] = rows
+    vars(produce)["BATCH_RECORDS"] = rows
     spec = load_spec(spec_path)
     with open_bus(url) as bus:
         names.create_topics(spec, bus)

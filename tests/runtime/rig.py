@@ -19,6 +19,7 @@ from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
+from streaminfer.wire.formats import max_events
 from tests.simulation.broker import Broker, Clock
 from tests.simulation.bus import Faults, SimulatedBus
 
@@ -87,7 +88,8 @@ class Rig:
 
     def increments(self) -> list[dict[str, Any]]:
         """What stands on the increments topic, decoded."""
-        return [increments.decode(record.value).value for record in self.records("increments")]
+        most = max_events(self.spec)
+        return [increments.decode(record.value, max_events=most).value for record in self.records("increments")]
 
     def spans(self) -> list[tuple[int, int, int]]:
         """(begin, end, events) of every increment."""

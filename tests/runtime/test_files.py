@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.runtime.files import MAX_LINE, Counted, FileError, encode, read_csv, read_ndjson, reader_of
+from streaminfer.runtime.files import MAX_LINE, Counted, FileError, encode, read_csv, read_ndjson
+from streaminfer.runtime.tables import reader_of
 from streaminfer.spec import parse_spec
 
 COUNTS = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k", "exposure": "hours"}})
@@ -130,8 +131,10 @@ def test_the_ending_of_a_name_decides() -> None:
     assert reader_of(Path("a/b.CSV")) is read_csv
     assert reader_of(Path("b.ndjson")) is reader_of(Path("b.jsonl")) is read_ndjson
     with pytest.raises(FileError) as caught:
-        reader_of(Path("b.parquet"))
-    assert str(caught.value) == "b.parquet: the name must end in one of .csv, .ndjson, .jsonl (got '.parquet')"
+        reader_of(Path("b.txt"))
+    assert str(caught.value) == (
+        "b.txt: the name must end in one of .csv, .ndjson, .jsonl, .parquet, .avro (got '.txt')"
+    )
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

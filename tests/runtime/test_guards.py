@@ -150,6 +150,6 @@ def test_numbers_of_numpy_count_as_numbers() -> None:
 
 def test_formats_of_specs_are_those_that_can_be_decoded() -> None:
     from streaminfer.spec.data import FORMATS
-    from streaminfer.wire import events
+    from streaminfer.wire import formats
 
-    assert set(FORMATS) == set(events.FORMATS)
+    assert set(FORMATS) == set(formats.FORMATS)

@@ -26,7 +26,7 @@ ROWS = 25
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "BATCH_ROWS", 4)
+    monkeypatch.setattr(produce, "BATCH_RECORDS", 4)
 
 
 @pytest.fixture

@@ -40,11 +40,14 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(name=["demo"]), "name: must be a string (got ['demo'])"),
     (document(data=[]), "data: must be a mapping of keys to values (got [])"),
     (document(data="json"), "data: must be a mapping of keys to values (got 'json')"),
-    (document(data={"format": "jsn"}), "data.format: is not a known value; did you mean 'json'? known: json "
-     "(got 'jsn')"),
-    (document(data={"format": 1}), "data.format: is not a known value; known: json (got 1)"),
+    (document(data={"format": "jsn"}), "data.format: is not a known value; did you mean 'json'? known: json, "
+     "avro, rows (got 'jsn')"),
+    (document(data={"format": 1}), "data.format: is not a known value; known: json, avro, rows (got 1)"),
     (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
-     "partitions, topic, fields, timestamp (got 4)"),
+      "partitions, topic, fields, timestamp, schema, schema_id (got 4)"),
+    (document(data={"format": "rows"}, inference={"forget": {"half_life_seconds": 60}}),
+     "inference.forget.half_life_seconds: needs data.format json: the times of events in other formats are not read "
+     "yet (got 'rows')"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),

@@ -21,6 +21,9 @@ def test_defaults_of_data_and_inference() -> None:
     )
 
 
+NO_SCHEMA = {"schema": None, "schema_id": None}
+
+
 @pytest.mark.parametrize("kind", SMALLEST)
 def test_defaults_of_every_model(kind: str) -> None:
     filled = parse_spec(document(kind)).document
@@ -30,7 +33,8 @@ def test_defaults_of_every_model(kind: str) -> None:
     if kind == "linear_regression":
         expected["intercept"] = True
     assert filled["model"] == expected
-    assert filled["data"] == {"format": "json", "partitions": 4, "topic": None, "fields": {}, "timestamp": None}
+    data = {"format": "json", "partitions": 4, "topic": None, "fields": {}, "timestamp": None, **NO_SCHEMA}
+    assert filled["data"] == data
     assert list(filled) == ["name", "data", "model", "inference"]
 
 

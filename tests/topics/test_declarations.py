@@ -16,11 +16,14 @@ from streaminfer.cli import COMMANDS
 from streaminfer.runtime import names
 from streaminfer.services import SERVICES
 from streaminfer.spec import parse_spec
-from streaminfer.topics import declarations, read
+from streaminfer.spec.data import FORMATS as SPEC_FORMATS
+from streaminfer.topics import declarations, formats, read
 from streaminfer.wire import increments, snapshots
 
 FOLDER = Path(__file__).parents[2] / "topics"
-ROWS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "topics.yaml").read_text())["topics"]
+DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
+ROWS: list[dict[str, Any]] = DOCUMENT["topics"]
+FORMATS: list[dict[str, Any]] = DOCUMENT["formats"]
 REQUIRED = {"name", "about", "schema", "key", "partitions", "cleanup", "max_bytes", "writers", "readers"}
 FILES = sorted(path.name for path in FOLDER.glob("*.avsc"))
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
@@ -46,13 +49,20 @@ def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> N
 
 
 def test_names_and_schema_ids_are_unique() -> None:
-    ids = [row["schema_id"] for row in ROWS if row["schema"] != "none"]
+    ids = [row["schema_id"] for row in ROWS if row["schema"] != "none"] + [row["schema_id"] for row in FORMATS]
     assert len(set(ids)) == len(ids)
     assert len({row["name"] for row in ROWS}) == len(ROWS)
 
 
-def test_every_schema_file_belongs_to_a_topic() -> None:
-    assert sorted(row["schema"] for row in ROWS if row["schema"] != "none") == FILES
+def test_every_schema_file_belongs_to_a_topic_or_a_format() -> None:
+    assert sorted(row["schema"] for row in [*ROWS, *FORMATS] if row["schema"] != "none") == FILES
+
+
+def test_framed_formats_are_what_the_file_says_and_what_specs_may_have() -> None:
+    assert {name: (found.schema or "none", found.schema_id) for name, found in formats().items()} == {
+        row["name"]: (row["schema"], row["schema_id"]) for row in FORMATS
+    }
+    assert {"json", *formats()} == set(SPEC_FORMATS)
 
 
 def _types(schema: Any) -> Iterator[Any]:

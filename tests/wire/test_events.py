@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from streaminfer.models.events import Field
-from streaminfer.wire.events import FORMATS, MAX_BYTES, Bad, decode_json
+from streaminfer.models.events import Field, check
+from streaminfer.wire.events import MAX_BYTES, Bad, decode_json, parse_json
 
 COUNT = (Field("k", "count"),)
 PAIR = (Field("x", "number"), Field("c", "category", ("a", "b")))
@@ -69,6 +71,42 @@ def test_an_event_of_exactly_the_limit_is_read() -> None:
     assert decode_json(COUNT, [record]).events.tolist() == [[3.0]]
 
 
-def test_the_events_are_float64_and_formats_are_the_specs() -> None:
+def test_the_events_are_float64() -> None:
     assert decode_json(COUNT, [b'{"k":3}']).events.dtype == np.float64
-    assert list(FORMATS.items()) == [("json", decode_json)]
+
+
+def one_by_one(fields: tuple[Field, ...], values: list[bytes | None]) -> tuple[list[list[float]], list[Bad]]:
+    """What the records are, each parsed and checked by itself."""
+    events: list[list[float]] = []
+    bad: list[Bad] = []
+    for i, value in enumerate(values):
+        try:
+            checked = check(fields, [parse_json(value)])
+        except (ValueError, RecursionError) as error:
+            bad.append(Bad(i, f"not JSON: {error}"[:300]))
+            continue
+        events += checked.events.tolist()
+        bad += [Bad(i, each.reason) for each in checked.rejected]
+    return events, bad
+
+
+PIECES = [
+    b'{"k":1}', b' {"k":2}\n', b'{"k":[{"x":1}', b'{"y":2}]}', b'{"k":3},{"k":4}', b'{"k":3},0,{"k":4}', b"1,2",
+    b"[1", b"2]", b'"', b'{"k":"', b'"}', b"", b" ", b"]", b"[", b"],[", b"{", b"}", b"\xff", b"\xe2\x82",
+    b'\xef\xbb\xbf{"k":1}', b"null", b"NaN", b'{"k":1e999}', b"[" * 2000, b"]" * 2000, b"9" * 5000, None,
+]  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=12))
+def test_records_parsed_together_are_what_they_are_alone(values: list[bytes | None]) -> None:
+    """Also where two broken records would make a whole one, and a third would restore the count."""
+    decoded = decode_json(COUNT, values)
+    assert (decoded.events.tolist(), decoded.bad) == one_by_one(COUNT, values)
+
+
+def test_a_record_that_fits_between_two_others_does_not_move_them() -> None:
+    values: list[bytes | None] = [b'{"k":[{"x":1}', b'{"y":2}]}', b'{"k":3},{"k":4}', b'{"k":5}']
+    decoded = decode_json(COUNT, values)
+    assert decoded.events.tolist() == [[5]]
+    assert [bad.place for bad in decoded.bad] == [0, 1, 2]

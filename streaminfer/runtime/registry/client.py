@@ -61,6 +61,16 @@ class Registry:
             )
         )
 
+    def text(self, schema_id: int) -> str | None:
+        """The schema of an id, None where there is none; whether it is one that can be read is not judged here."""
+        answer = self._ask("GET", f"/schemas/ids/{schema_id}")
+        if answer is None:
+            return None
+        found, kind = answer.body.get("schema"), answer.body.get("schemaType", "AVRO")
+        if not isinstance(found, str):
+            raise RegistryError(self._conversation.say(f"answers for the id {schema_id} without a schema"))
+        return found if kind == "AVRO" else None
+
     def same_ids(self, subject: str, schema: str) -> list[int]:
         """The ids of all versions of a subject that are the same schema: releases may differ in its documentation.
 

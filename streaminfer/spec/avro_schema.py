@@ -1,0 +1,260 @@
+"""Avro schemas from outside: checked, and reduced to what decides how bytes are read.
+
+A hostile schema may kill an Avro library (one that is recursive, or whose array elements have no bytes), so a text is
+read here as JSON, bounded, and never given to a library as it came. Logical types are read as the types below them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import fastavro
+
+from streaminfer.models.events import Field
+
+MAX_BYTES: Final = 256 << 10
+MAX_DEPTH: Final = 16
+MAX_TYPES: Final = 10_000
+"""Types in a schema, with those that are used by name counted at every use."""
+MAX_FIXED: Final = 1 << 20
+
+_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+NUMBERS: Final = frozenset(("int", "long", "float", "double"))
+_WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""The fewest bytes that a value of a primitive type has."""
+
+Schema = str | list[Any] | dict[str, Any]
+"""A reduced schema: a primitive's name, a union's branches, or a mapping; every named type stands where it is used."""
+
+
+class SchemaError(ValueError):
+    """A schema that is not read; the text says why."""
+
+
+def reduced(text: str) -> Schema:
+    """The schema of a text; raises SchemaError where it is none, is recursive or is too large."""
+    if len(text) > MAX_BYTES:
+        raise SchemaError(f"has {len(text)} characters, more than {MAX_BYTES}")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"is no JSON: {error}"[:200]) from None
+    schema = _Reduction().of(document, "", 0)
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise SchemaError("must be a record with named fields")
+    return schema
+
+
+def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str, Any] | None = None) -> None:
+    """Raises SchemaError where the fields of a model cannot be read by a schema; `defaults` are for those it lacks."""
+    for field in fields:
+        types = list(_leaves(schema, field))
+        if not types and field.name not in (defaults or {}):
+            raise SchemaError(f"{field.label}: is missing in the schema")
+        allowed = {"string", "enum"} if field.is_text else NUMBERS
+        for found in types:
+            name = found["type"] if isinstance(found, dict) else found
+            if name not in allowed:
+                raise SchemaError(f"{field.label}: is of type {name}, it must be one of {', '.join(sorted(allowed))}")
+
+
+def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
+    """The defaults that a schema gives to a model's fields, by field name; only those that an event could hold."""
+    found = {}
+    for field in fields:
+        here: Any = schema
+        entry: Any = {}
+        for name in field.path:
+            inner = here.get("fields", []) if isinstance(here, dict) else []
+            entry = next((each for each in inner if each["name"] == name), {})
+            here = entry.get("type")
+        if isinstance(entry.get("default"), str if field.is_text else int | float):
+            found[field.name] = entry["default"]
+    return found
+
+
+def check_writable(schema: Schema) -> None:
+    """Raises SchemaError where records cannot be written by a reduced schema: odd names, defaults of a wrong type."""
+    try:
+        fastavro.parse_schema(schema)
+    except Exception as error:  # fastavro has several, and TypeError and the like escape it
+        raise SchemaError(f"is not valid Avro: {type(error).__name__}: {error}"[:200]) from error
+
+
+def derived(fields: Sequence[Field]) -> str:
+    """The schema of events that hold the fields of a model and nothing else: doubles, and strings for categories."""
+    root: dict[str, Any] = {}
+    for field in fields:
+        if not all(_NAME.fullmatch(name) for name in field.path):
+            raise SchemaError(f"{field.label}: must have a name that Avro has: letters, digits and _, no digit first")
+        here = root
+        for name in field.path[:-1]:
+            here = here.setdefault(name, {})
+            if not isinstance(here, dict):
+                raise SchemaError(f"{field.label}: is inside of what another field says is a value")
+        if isinstance(here.get(field.path[-1]), dict):
+            raise SchemaError(f"{field.label}: is a value that has another field inside")
+        here[field.path[-1]] = "string" if field.is_text else "double"
+    return json.dumps(_derived(root, "Event"), sort_keys=True)
+
+
+def _derived(node: Any, name: str) -> Any:
+    if isinstance(node, str):
+        return node
+    fields = [{"name": key, "type": _derived(inner, f"{name}_{i}")} for i, (key, inner) in enumerate(node.items())]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def branches(schema: Schema) -> list[Any]:
+    """The types that a value may have."""
+    return schema if isinstance(schema, list) else [schema]
+
+
+def width(schema: Schema) -> int:
+    """The fewest bytes that a value has."""
+    if isinstance(schema, str):
+        return _WIDTHS[schema]
+    if isinstance(schema, list):
+        return 1
+    match schema["type"]:
+        case "record":
+            return sum(width(each["type"]) for each in schema["fields"])
+        case "fixed":
+            return int(schema["size"])
+    return 1
+
+
+def _leaves(schema: Schema, field: Field) -> Iterator[Any]:
+    """The types at the end of a field's path, without null; none where it is missing."""
+    types = [each for each in branches(schema) if each != "null"]
+    for name in field.path:
+        inner = []
+        for each in types:
+            if not isinstance(each, dict) or each["type"] != "record":
+                raise SchemaError(f"{field.label}: {name} is looked for in what is no record")
+            found = next((entry["type"] for entry in each["fields"] if entry["name"] == name), None)
+            if found is None:
+                return
+            inner += [branch for branch in branches(found) if branch != "null"] or ["null"]
+        types = inner
+    yield from types
+
+
+class _Reduction:
+    """One pass over a document, which counts types and remembers those with a name."""
+
+    def __init__(self) -> None:
+        self._types = 0
+        self._named: dict[str, Any] = {}
+
+    def of(self, schema: Any, namespace: str, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(schema, str):
+            return schema if schema in _WIDTHS else self._reference(schema, namespace, depth)
+        if isinstance(schema, list):
+            return self._union([self.of(branch, namespace, depth + 1) for branch in schema])
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise SchemaError("has a type that is no name, list or mapping with a type")
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.of(kind, namespace, depth + 1)
+        if kind in {"array", "map"}:
+            return self._collection(kind, schema, namespace, depth)
+        if kind in {"record", "error", "enum", "fixed"}:
+            return self._declared(kind, schema, namespace, depth)
+        return self.of(kind, namespace, depth + 1)
+
+    def _union(self, found: list[Any]) -> Any:
+        if not found or any(isinstance(branch, list) for branch in found):
+            raise SchemaError("has a union without branches, or with a union in it")
+        return found
+
+    def _collection(self, kind: str, schema: dict[str, Any], namespace: str, depth: int) -> Any:
+        inner = "items" if kind == "array" else "values"
+        found = self.of(schema.get(inner), namespace, depth + 1)
+        if kind == "array" and width(found) == 0:
+            raise SchemaError("has an array whose elements have no bytes")
+        return {"type": kind, inner: found}
+
+    def _declared(self, kind: str, schema: dict[str, Any], namespace: str, depth: int) -> Any:
+        name = _full(_text(schema.get("name"), "a name"), schema.get("namespace") or namespace)
+        if name in self._named:
+            raise SchemaError(f"declares {name[:100]} twice")
+        self._named[name] = None  # not yet whole: a use inside itself is recursion
+        made: dict[str, Any] = {"type": "record" if kind == "error" else kind, "name": f"T{self._types}"}
+        if kind == "enum":
+            made["symbols"] = [_text(each, "a symbol") for each in _list(schema.get("symbols"), "symbols")]
+        elif kind == "fixed":
+            made["size"] = _size(schema.get("size"))
+        else:
+            made["fields"] = self._fields(schema, name.rpartition(".")[0], depth)
+        self._named[name] = made
+        return made
+
+    def _fields(self, schema: dict[str, Any], namespace: str, depth: int) -> list[Any]:
+        made: dict[str, Any] = {}
+        for each in _list(schema.get("fields"), "fields"):
+            if not isinstance(each, dict):
+                raise SchemaError("has a field that is no mapping")
+            name = _text(each.get("name"), "the name of a field")
+            if name in made:
+                raise SchemaError(f"has the field {name[:100]} twice in one record")
+            made[name] = {"name": name, "type": self.of(each.get("type"), namespace, depth + 1)}
+            if "default" in each:
+                made[name]["default"] = each["default"]
+        return list(made.values())
+
+    def _reference(self, name: str, namespace: str, depth: int) -> Any:
+        full = _full(name, namespace)
+        if full not in self._named:
+            full = name
+        if full not in self._named:
+            raise SchemaError(f"uses {name[:100]}, which is no type")
+        kept = self._named[full]
+        if kept is None:
+            raise SchemaError(f"is recursive: {name[:100]} holds itself")
+        return self._copy(kept, depth)
+
+    def _copy(self, schema: Any, depth: int) -> Any:
+        """A type that is used again stands there once more, counted, under a name of its own."""
+        self._count(depth)
+        if isinstance(schema, list):
+            return [self._copy(branch, depth + 1) for branch in schema]
+        if not isinstance(schema, dict):
+            return schema
+        made = {**schema, "name": f"T{self._types}"} if "name" in schema else dict(schema)
+        for inner in {"items", "values"} & made.keys():
+            made[inner] = self._copy(made[inner], depth + 1)
+        if "fields" in made:
+            made["fields"] = [{**each, "type": self._copy(each["type"], depth + 1)} for each in made["fields"]]
+        return made
+
+    def _count(self, depth: int) -> None:
+        self._types += 1
+        if depth > MAX_DEPTH or self._types > MAX_TYPES:
+            raise SchemaError(f"must be nested at most {MAX_DEPTH} deep and have at most {MAX_TYPES} types")
+
+
+def _full(name: str, namespace: Any) -> str:
+    return name if "." in name or not isinstance(namespace, str) or not namespace else f"{namespace}.{name}"
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise SchemaError(f"has something that should be {what} and is no text")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SchemaError(f"has {what} that are no list")
+    return value
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_FIXED:
+        raise SchemaError(f"has a fixed type whose size is none from 0 to {MAX_FIXED}")
+    return value

@@ -1,0 +1,138 @@
+"""The format `avro`: one event a record in the Confluent framing, in any writer's schema that has the model's fields.
+
+With a registry the id in the framing says which schema; `data.schema_id` is always that of `data.schema`. Without a
+registry every record is read by `data.schema`, and where `data.schema_id` is set it must carry that id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import fastavro
+import numpy as np
+from fastavro.validation import validate
+
+from streaminfer.models.events import Checked, check_matrix, check_values
+from streaminfer.spec import Spec
+from streaminfer.spec.avro_schema import SchemaError, check_fields, defaults_of, reduced
+from streaminfer.topics import declarations
+from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
+from streaminfer.wire.errors import WireError
+from streaminfer.wire.events import Bad, Decoded, parse_json
+from streaminfer.wire.plan import Plan
+
+MAX_BYTES: Final = declarations()["events"].max_bytes
+MAX_PLANS: Final = 1000
+"""Writers' schemas that are remembered; beyond that all are asked for anew."""
+
+
+class AvroEvents:
+    """Avro records with the fields of one spec, which are written with `schema_id`."""
+
+    events_per_record = 1
+
+    def __init__(self, spec: Spec, schema_id: int, schemas: Schemas) -> None:
+        self._fields, self._id, self._lookup = spec.fields, schema_id, schemas.lookup
+        self._declared = spec.data.schema_id
+        text = spec.event_schema
+        own = reduced(text)
+        self._defaults = defaults_of(own, self._fields)
+        self._own = Plan(own, self._fields, self._defaults, HEADER)
+        self._written = fastavro.parse_schema(own)
+        self._plans: dict[int, Plan | str] = {}
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Raises Unavailable where a registry must be asked and does not answer: then nothing was judged."""
+        found = _Found(len(values), len(self._fields))
+        by_id: dict[int, list[int]] = {}
+        for place, value in enumerate(values):
+            try:
+                by_id.setdefault(unframed(value, MAX_BYTES)[1], []).append(place)
+            except WireError as error:
+                found.bad.append(Bad(place, f"not Avro: {error}"))
+        for schema_id, places in by_id.items():
+            plan = self._plan(schema_id)
+            if isinstance(plan, str):
+                found.bad += [Bad(place, plan) for place in places]
+            else:
+                rest = self._read_fast(plan, values, places, found)
+                self._read_each(plan, values, rest, found)
+        return Decoded(found.events[found.good], sorted(found.bad))
+
+    def encode(self, rows: Sequence[bytes]) -> list[bytes]:
+        return [self._encoded(row) for row in rows]
+
+    def _read_fast(
+        self, plan: Plan, values: Sequence[bytes | None], places: Sequence[int], found: _Found
+    ) -> Sequence[int]:
+        """Bodies of one width by numpy, all at once; returns the places that are left."""
+        if plan.dtype is None:
+            return places
+        size = plan.dtype.itemsize
+        same = [place for place in places if len(values[place] or b"") == size]
+        if same:
+            table = np.frombuffer(b"".join(values[place] or b"" for place in same), plan.dtype)
+            columns = [table[str(j)].astype(np.float64) for j in range(len(self._fields))]
+            found.put(same, check_matrix(self._fields, np.stack(columns, axis=1)))
+        return [place for place in places if len(values[place] or b"") != size] if len(same) < len(places) else []
+
+    def _read_each(self, plan: Plan, values: Sequence[bytes | None], places: Sequence[int], found: _Found) -> None:
+        rows, read = [], []
+        for place in places:
+            try:
+                rows.append(plan.read(values[place] or b""))
+                read.append(place)
+            except WireError as error:
+                found.bad.append(Bad(place, f"not Avro: {error}"[:300]))
+        found.put(read, check_values(self._fields, rows))
+
+    def _plan(self, schema_id: int) -> Plan | str:
+        """How records of an id are read, or why they are not."""
+        if schema_id == self._declared or (self._lookup is None and self._declared is None):
+            return self._own
+        if self._lookup is None:
+            return f"schema id {schema_id} is not the {self._declared} of data.schema_id, and there is no registry"
+        if schema_id not in self._plans:
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            text = self._lookup(schema_id)
+            if text is None:
+                return f"schema id {schema_id} is not in the registry"
+            self._plans[schema_id] = self._made(schema_id, text)
+        return self._plans[schema_id]
+
+    def _made(self, schema_id: int, text: str) -> Plan | str:
+        try:
+            schema = reduced(text)
+            check_fields(schema, self._fields, self._defaults)
+        except SchemaError as error:
+            return f"schema id {schema_id}: {error}"[:300]
+        return Plan(schema, self._fields, self._defaults, HEADER)
+
+    def _encoded(self, row: bytes) -> bytes:
+        try:
+            event = parse_json(row)
+            if isinstance(event, dict) and validate(event, self._written, raise_errors=False):
+                return frame(self._id, self._written, event)
+        except (ValueError, RecursionError, OverflowError, TypeError):
+            pass
+        return row
+
+
+class _Found:
+    """Events at the places of their records, and the bad records."""
+
+    def __init__(self, n_records: int, n_fields: int) -> None:
+        self.events = np.empty((n_records, n_fields))
+        self.good = np.zeros(n_records, dtype=bool)
+        self.bad: list[Bad] = []
+
+    def put(self, places: Sequence[int], checked: Checked) -> None:
+        """The rows that a check passed, and those that it did not, of records at some places."""
+        passed = np.ones(len(places), dtype=bool)
+        passed[[each.row for each in checked.rejected]] = False
+        at = np.array(places, dtype=np.intp)[passed]
+        self.events[at] = checked.events
+        self.good[at] = True
+        self.bad += [Bad(places[each.row], each.reason) for each in checked.rejected]

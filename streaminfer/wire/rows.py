@@ -1,0 +1,152 @@
+"""The format `rows`: many events a record, a table of packed float64 with named columns (topics/rows.avsc).
+
+A record says what its columns are, so the schema id in its framing is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import fastavro
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.events import Field, Rejected, check_matrix, look_up
+from streaminfer.topics import declarations, formats, read
+from streaminfer.wire.avro import HEADER, body, frame, unframed
+from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.events import Bad, Decoded, parse_json
+
+MAX_BYTES: Final = declarations()["events"].max_bytes
+MAX_EVENTS: Final = MAX_BYTES // 8
+"""No record has more events than this: each has eight bytes at least."""
+EVENTS_PER_RECORD: Final = 512
+_WRITTEN_BYTES: Final = MAX_BYTES // 2
+"""The values of the records that are written here."""
+
+
+class Table(NamedTuple):
+    """A record of rows: its columns, and the values (n, columns)."""
+
+    columns: tuple[str, ...]
+    values: NDArray[np.float64]
+
+
+class RowsEvents:
+    """Rows of the fields of one spec; none of them is a category."""
+
+    def __init__(self, fields: Sequence[Field], schema_id: int) -> None:
+        self._fields, self._id = fields, schema_id
+        self._columns = tuple(dict.fromkeys(column_of(field) for field in fields))
+        self._paths = {column_of(field): field.path for field in fields}
+
+    @property
+    def events_per_record(self) -> int:
+        return max(1, min(EVENTS_PER_RECORD, _WRITTEN_BYTES // (8 * len(self._columns))))
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        parts: list[NDArray[np.float64]] = [np.empty((0, len(self._fields)))]
+        bad: list[Bad] = []
+        for place, value in enumerate(values):
+            try:
+                table = unpack(value)
+                matrix = table.values[:, self._order(table.columns)]
+            except WireError as error:
+                bad.append(Bad(place, f"no rows: {error}"[:300]))
+                continue
+            events, rejected = check_matrix(self._fields, matrix)
+            parts.append(events)
+            if rejected and value is not None:
+                rest = None if len(rejected) == len(matrix) else _only(value, table, rejected)
+                bad.append(Bad(place, _reason(rejected, len(matrix)), rest, len(rejected)))
+        return Decoded(np.concatenate(parts), bad)
+
+    def encode(self, rows: Sequence[bytes]) -> list[bytes]:
+        fitting, others = [], []
+        for row in rows:
+            numbers = self._numbers(row)
+            if numbers is None:
+                others.append(row)
+            else:
+                fitting.append(numbers)
+        step = self.events_per_record
+        parts = [fitting[i : i + step] for i in range(0, len(fitting), step)]
+        return [*(pack(self._id, Table(self._columns, np.array(part))) for part in parts), *others]
+
+    def _order(self, columns: Sequence[str]) -> list[int]:
+        """Where the fields are among the columns of a record."""
+        at = {name: i for i, name in enumerate(columns)}
+        for field in self._fields:
+            if column_of(field) not in at:
+                raise BadValue(f"{field.label}: is missing among the columns")
+        return [at[column_of(field)] for field in self._fields]
+
+    def _numbers(self, row: bytes) -> list[float] | None:
+        """The values of a row where all are numbers; whether they are in the domain, the worker judges."""
+        try:
+            event = parse_json(row)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(event, Mapping):
+            return None
+        found = [look_up(event, self._paths[name])[0] for name in self._columns]
+        if not {type(value) for value in found} <= {int, float}:
+            return None
+        try:
+            return [float(value) for value in found]  # type: ignore[arg-type]
+        except OverflowError:
+            return None
+
+
+def column_of(field: Field) -> str:
+    """The column that a field is in: its place, with dots where JSON would have nested objects."""
+    return ".".join(field.path)
+
+
+def unpack(value: bytes | None) -> Table:
+    """The table of a record; raises WireError on anything else."""
+    data, _ = unframed(value, MAX_BYTES)
+    found = body(_schema(), data)
+    columns, packed = tuple(found["columns"]), found["values"]
+    if not columns or len(set(columns)) != len(columns):
+        raise BadValue(f"columns: must be one or more, all different (got {len(columns)})")
+    if len(packed) % (8 * len(columns)):
+        raise BadValue(f"values: must be whole rows of {len(columns)} float64 (got {len(packed)} bytes)")
+    return Table(columns, np.frombuffer(packed, "<f8").reshape(-1, len(columns)))
+
+
+def pack(schema_id: int, table: Table) -> bytes:
+    """The record of a table."""
+    packed = np.ascontiguousarray(table.values, "<f8").tobytes()
+    return frame(schema_id, _schema(), {"columns": list(table.columns), "values": packed})
+
+
+@cache
+def _schema() -> Any:
+    return fastavro.parse_schema(json.loads(read(str(formats()["rows"].schema))))
+
+
+def _only(value: bytes, table: Table, rejected: Sequence[Rejected]) -> bytes:
+    """A record of the bad rows alone, framed as theirs was: sent again, it brings no good row a second time."""
+    schema_id = int.from_bytes(value[1:HEADER], "big")
+    return pack(schema_id, Table(table.columns, table.values[[each.row for each in rejected]]))
+
+
+def _reason(rejected: Sequence[Rejected], n_rows: int) -> str:
+    """Which rows of a record are bad and why, the rows of one reason together: `rows 3, 7-9 of 512: k: must be …`."""
+    by_reason: dict[str, list[int]] = {}
+    for each in rejected:
+        by_reason.setdefault(each.reason, []).append(each.row)
+    return "; ".join(f"rows {', '.join(_ranges(rows))} of {n_rows}: {why}" for why, rows in by_reason.items())
+
+
+def _ranges(rows: Sequence[int]) -> Iterator[str]:
+    first = last = rows[0]
+    for row in [*rows[1:], -1]:
+        if row != last + 1:
+            yield str(first) if first == last else f"{first}-{last}"
+            first = row
+        last = row
