@@ -82,6 +82,7 @@ def test_validate_shows_whose_topic_it_is(programs: Programs, spec: Path) -> Non
     text = programs.run("validate", spec).out
     assert yaml.safe_load(text)["data"] == {
         "format": "json", "partitions": None, "topic": "orders", "fields": {"k": "order.items"},
+        "timestamp": None, "schema": None, "schema_id": None,
     }  # fmt: skip
     spec.write_text(json.dumps({**yaml.safe_load(SPEC), "data": {"topic": "orders", "partitions": 3}}))
     assert "data.partitions: must not be set together with data.topic" in programs.run("validate", spec, code=2).err

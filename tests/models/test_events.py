@@ -17,6 +17,7 @@ GOOD: dict[Kind, list[object]] = {
     "count": [0, 3, 4.0, 2**53],
     "binary": [0, 1, 1.0],
     "category": ["a", "b"],
+    "time": [0, -1.5, 1_700_000_000, 253_402_300_799],
 }
 BAD: dict[Kind, list[object]] = {
     "number": [True, "1", None, [1], {}, math.nan, math.inf, -math.inf, 1.1e100, 10**400],
@@ -24,6 +25,7 @@ BAD: dict[Kind, list[object]] = {
     "count": [-1, 1.5, 2**53 + 2, math.nan, math.inf, True, "3"],
     "binary": [2, -1, 0.5, True, False, "1", None],
     "category": ["c", "", 1, None, ["a"], True],
+    "time": ["2024-05-01", "", 1e12, -1e11, math.nan, math.inf, True, None],
 }
 
 

@@ -130,7 +130,7 @@ def test_errors_of_the_file_are_errors_of_the_spec(tmp_path: Path) -> None:
         parse_spec(
             {"name": "d", "data": {"format": "avro", "schema": str(path)}, "model": {"kind": "poisson", "field": "k"}}
         )
-    assert str(caught.value) == f"spec: data.schema: must name a file, and {path} is none (got '{path}')"
+    assert str(caught.value).startswith(f"spec: data.schema: must name a file, and {path} is none (got '")
     (tmp_path / "binary.avsc").write_bytes(b"\xff")
     with pytest.raises(SpecError, match="names a file that cannot be read as text"):
         parse_spec(
