@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,15 @@ def params(later: tuple[str, ...] = ()) -> list[Any]:
     """Every bus; those of `later` only in the long run."""
     long = {name: (pytest.mark.long,) if name in later else () for name in BUSES}
     return [pytest.param(bus, id=name, marks=[*MARKS[name], *long[name]]) for name, bus in BUSES.items()]
+
+
+def params_with(rows: Mapping[str, Sequence[tuple[Any, ...]]], label: Callable[[Any], str] = str) -> list[Any]:
+    """Every bus with each of its rows: the values of `bus_url` (indirect) and of further parameters."""
+    return [
+        pytest.param(*bus.values, *row, marks=bus.marks, id="-".join([str(bus.id), *map(label, row)]))
+        for bus in params()
+        for row in rows[str(bus.id)]
+    ]
 
 
 @pytest.fixture(params=params())

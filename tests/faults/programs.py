@@ -146,12 +146,16 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout: float = 60.0, interval: float = 0.05) -> None:
-    """Waits until a condition holds; fails with `what` when it has not in time."""
-    deadline = time.monotonic() + timeout
+def wait_for(condition: Callable[[], bool], what: str, timeout: float = 60.0, interval: float | None = None) -> None:
+    """Waits until a condition holds; fails with `what` when it has not in time.
+
+    Looks are work too, and more than waiting on a broker: they become rarer, unless there is an `interval`.
+    """
+    deadline, nap = time.monotonic() + timeout, 0.05
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}"
-        time.sleep(interval)
+        time.sleep(nap if interval is None else interval)
+        nap = min(1.5 * nap, 0.5)
 
 
 def free_port() -> int:

@@ -21,7 +21,7 @@ from streaminfer.bus.protocol import Record
 from streaminfer.runtime import letters, names, produce
 from tests.contracts.bus_harness import read_all
 from tests.faults import crashing
-from tests.faults.buses import kind, params
+from tests.faults.buses import kind, params_with
 from tests.faults.crashing import Boundary
 from tests.faults.programs import wait_for
 
@@ -212,13 +212,9 @@ EVENTS = {"embedded": 96, "kafka": 32}
 EVENTS_LONG = {"embedded": 320, "kafka": 96}
 
 
-def cases(kinds: dict[str, list[tuple[str, bool]]]) -> Any:
+def cases(ways: dict[str, list[tuple[str, bool]]]) -> Any:
     """The ways of each bus, as parameters."""
-    found = [
-        pytest.param(*bus.values, role, after, marks=bus.marks, id=f"{bus.id}-{role}-{'after' if after else 'before'}")
-        for bus in params()
-        for role, after in kinds[str(bus.id)]
-    ]
+    found = params_with(ways, lambda value: value if isinstance(value, str) else ("after" if value else "before"))
     return pytest.mark.parametrize(("bus_url", "role", "after"), found, indirect=["bus_url"])
 
 

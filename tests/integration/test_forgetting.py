@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.faults.answers import MODELS
-from tests.faults.buses import BUSES, GROUPS, kind
+from tests.faults.buses import params_with
 from tests.faults.forgotten import by_events, by_time
 from tests.faults.programs import Programs, document
 
@@ -35,18 +35,9 @@ def check(programs: Programs, url: str, forgets: str, model: str, workers: int) 
     assert found["n_effective"] < EVENTS / 2, "next to nothing was forgotten"
 
 
-@pytest.mark.parametrize(
-    ("bus_url", "row"),
-    [
-        pytest.param(BUSES[bus], row, id="-".join(map(str, (bus, *row))), marks=pytest.mark.xdist_group(GROUPS[bus]))
-        for bus, rows in CHOSEN.items()
-        for row in rows
-    ],
-    indirect=["bus_url"],
-)
-def test_equals_the_weighted_batch(programs: Programs, bus_url: str, row: tuple[str, str, int]) -> None:
-    assert row in CHOSEN[kind(bus_url)]
-    check(programs, bus_url, *row)
+@pytest.mark.parametrize(("bus_url", "forgets", "model", "workers"), params_with(CHOSEN), indirect=["bus_url"])
+def test_equals_the_weighted_batch(programs: Programs, bus_url: str, forgets: str, model: str, workers: int) -> None:
+    check(programs, bus_url, forgets, model, workers)
 
 
 @pytest.mark.long
