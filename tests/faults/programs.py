@@ -125,12 +125,17 @@ def n_events(spec: Path, url: str) -> int:
 
 
 def children(parent: int) -> dict[int, str]:
-    """The command lines of the living children of a process, by pid."""
-    listing = subprocess.run(
-        ["ps", "-e", "-o", "pid=,ppid=,stat=,args="], text=True, capture_output=True, check=True, timeout=10
-    )
-    rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
-    return {int(row[0]): row[3] for row in rows if int(row[1]) == parent and not row[2].startswith("Z")}
+    """The command lines of the living children of a process, by pid.
+
+    From /proc: the lines of `ps` are as wide as the terminal, which cuts a command off where COLUMNS is set.
+    """
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, of = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(of) == parent and state != "Z":
+                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    return dict(sorted(found.items()))
 
 
 def services(parent: int, service: str) -> list[int]:

@@ -45,7 +45,9 @@ def bounce_brokers(cluster: Cluster, flow: Flow, clean: bool) -> None:
 def bounce_clients(cluster: Cluster, flow: Flow, clean: bool) -> None:
     """Every service once; `up` starts them again."""
     for service in SERVICES:
-        for pid in services(flow.up.pid, service):
+        running = services(flow.up.pid, service)
+        assert running
+        for pid in running:
             flow.moves(ROWS_OF_A_BOUNCE // 2)
             os.kill(pid, signal.SIGTERM if clean else signal.SIGKILL)
 

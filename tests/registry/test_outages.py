@@ -52,7 +52,9 @@ def test_up_waits_at_the_start_and_its_killed_workers_wait_later(programs: Progr
         follow = programs.start("snapshot", path, "--follow", "--json", "--bus", url)
         wait_for(lambda: bool(follow.documents) and follow.documents[-1]["n_events"] == 400, "the first events")
         registry.kill()
-        for pid in services(up.pid, "svb-worker"):
+        workers = services(up.pid, "svb-worker")
+        assert workers
+        for pid in workers:
             os.kill(pid, signal.SIGKILL)
         programs.run("produce", path, data, "--bus", url)
         time.sleep(5)
