@@ -85,8 +85,7 @@ class SimulatedMember(SimulatedReader):
         self._generation, self._owned = self._next
         for partition in polled.revoked:
             del self._logs[partition]
-            self._positions.pop(partition, None)
-            self._paused.discard(partition)
+            self._forget(partition)
         for partition in polled.assigned:
             self._logs[partition] = self.broker.log(partition)
         super()._adopt(polled)

@@ -8,9 +8,10 @@ from typing import Any
 from kafka import errors
 from kafka.net.compat import KafkaNetClient
 
-from streaminfer.bus.broker import sockets
+from streaminfer.bus.broker import batches, sockets
 from streaminfer.bus.broker.errors import TlsRefused
 
+batches.install()
 sockets.install()
 
 

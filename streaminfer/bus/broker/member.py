@@ -184,9 +184,8 @@ class KafkaMember(KafkaReader):
         assigned = now - (self._owned - revoked)
         self._changes.taken, self._changes.any = set(), False
         for partition in revoked:
-            self._positions.pop(partition, None)
+            self._forget(partition)
             self._ahead.pop(partition, None)
-            self._paused.discard(partition)
         self._owned = now
         return Poll((), tuple(sorted(assigned)), tuple(sorted(revoked)))
 
@@ -195,7 +194,5 @@ class KafkaMember(KafkaReader):
         if self._names.place(partition) in self._consumer.assignment():
             super()._place(partition)
 
-    def _check_mine(self, partition: Partition) -> None:
-        self._check_open()
-        if partition not in self._owned:
-            raise BusError(f"{partition} is not among this member's partitions")
+    def _is_mine(self, partition: Partition) -> bool:
+        return partition in self._owned

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError, OffsetOutOfRangeError
@@ -18,14 +18,13 @@ from streaminfer.bus.broker.ahead import Ahead, shares
 from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.broker.errors import translate, translated
-from streaminfer.bus.protocol import BusError, OutOfRange, Partition, Poll, Slice
+from streaminfer.bus.places import Places
+from streaminfer.bus.protocol import OutOfRange, Partition, Poll, Slice
 
 WAIT_S: Final = 0.05
 """A fetch that brings only markers ends no wait of kafka-python: waits are short, and then we look."""
 FETCH_RECORDS: Final = 1_000_000
 """Bytes bound a fetch, not records."""
-
-batches.install()
 
 
 def consumer_options(connection: Connection) -> dict[str, Any]:
@@ -42,16 +41,13 @@ def consumer_options(connection: Connection) -> dict[str, Any]:
     }
 
 
-class KafkaReader:
+class KafkaReader(Places):
     """Positions of partitions and the records from there on."""
 
     def __init__(self, connection: Connection, positions: Mapping[Partition, int], consumer: Any = None) -> None:
+        super().__init__(positions)
         self._connection, self._names = connection, connection.names
-        # The order is the order of service: who was served goes to the end.
-        self._positions = dict(positions)
         self._ahead: dict[Partition, Ahead] = {}
-        self._paused: set[Partition] = set()
-        self._closed = False
         if consumer is None:
             with translated("opening a reader"):
                 consumer = opened(KafkaConsumer, **consumer_options(connection))
@@ -75,24 +71,9 @@ class KafkaReader:
                 return Poll()
 
     def seek(self, partition: Partition, position: int) -> None:
-        self._check_mine(partition)
+        super().seek(partition, position)
         self._ahead.pop(partition, None)
-        self._positions[partition] = position
         self._place(partition)
-
-    def position(self, partition: Partition) -> int:
-        self._check_mine(partition)
-        if partition not in self._positions:
-            raise BusError(f"{partition} has no position yet: seek first")
-        return self._positions[partition]
-
-    def pause(self, partition: Partition) -> None:
-        self._check_mine(partition)
-        self._paused.add(partition)
-
-    def resume(self, partition: Partition) -> None:
-        self._check_mine(partition)
-        self._paused.discard(partition)
 
     @property
     def closed(self) -> bool:
@@ -100,16 +81,10 @@ class KafkaReader:
 
     def close(self) -> None:
         if not self._closed:
-            self._closed = True
+            super().close()
             self._ahead.clear()
             with translated("closing a reader"):
                 self._consumer.close(autocommit=False, timeout_ms=1000)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _look(self, wait: float, max_records: int) -> Poll:
         if not self._waiting() or len(self._ahead) < len(self._positions):
@@ -169,8 +144,8 @@ class KafkaReader:
         slices = []
         for partition, share in shares(waiting, max_records):
             ahead = self._ahead[partition]
-            slice_ = ahead.take(partition, self._positions.pop(partition), share)
-            self._positions[partition] = slice_.end
+            slice_ = ahead.take(partition, self._positions[partition], share)
+            self._served(partition, slice_.end)
             if not ahead.records:
                 del self._ahead[partition]
             slices.append(slice_)
@@ -195,10 +170,4 @@ class KafkaReader:
 
     def _check_open(self) -> None:
         self._connection.check_open()
-        if self._closed:
-            raise BusError("this reader is closed")
-
-    def _check_mine(self, partition: Partition) -> None:
-        self._check_open()
-        if partition not in self._positions:
-            raise BusError(f"{partition} is not among this reader's partitions")
+        super()._check_open()

@@ -102,8 +102,7 @@ class SqliteMember(SqliteReader):
         assigned = sorted(partition for partition, since in owned.items() if self._owned.get(partition) != since)
         for partition in revoked:
             del self._ids[partition]
-            self._positions.pop(partition, None)
-            self._paused.discard(partition)
+            self._forget(partition)
         for partition in assigned:
             self._ids[partition] = self._catalog.id_of(partition)
         self._owned = owned

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
-from streaminfer.bus.protocol import BusError, Partition, Poll
+from streaminfer.bus.places import Places
+from streaminfer.bus.protocol import Partition, Poll
 from streaminfer.bus.sqlite.catalog import Catalog
 from streaminfer.bus.sqlite.log import Want, fetch
 from streaminfer.bus.sqlite.store import Store
@@ -14,17 +14,14 @@ FIRST_NAP_S = 0.001
 LONGEST_NAP_S = 0.015
 
 
-class SqliteReader:
+class SqliteReader(Places):
     """Positions of partitions and the records from there on."""
 
     def __init__(self, store: Store, catalog: Catalog, positions: Mapping[Partition, int]) -> None:
+        super().__init__(positions)
         self._store = store
         self._catalog = catalog
         self._ids = {partition: catalog.id_of(partition) for partition in positions}
-        # The order is the order of service: who was served goes to the end.
-        self._positions = dict(positions)
-        self._paused: set[Partition] = set()
-        self._closed = False
 
     def poll(self, timeout: float, max_records: int = 10_000) -> Poll:
         """See protocol.Reader. The file is looked at again only when someone has committed since."""
@@ -47,33 +44,6 @@ class SqliteReader:
             self._store.sleep(min(nap, left))
             nap = min(nap * 1.5, LONGEST_NAP_S)
 
-    def seek(self, partition: Partition, position: int) -> None:
-        self._check_mine(partition)
-        self._positions[partition] = position
-
-    def position(self, partition: Partition) -> int:
-        self._check_mine(partition)
-        if partition not in self._positions:
-            raise BusError(f"{partition} has no position yet: seek first")
-        return self._positions[partition]
-
-    def pause(self, partition: Partition) -> None:
-        self._check_mine(partition)
-        self._paused.add(partition)
-
-    def resume(self, partition: Partition) -> None:
-        self._check_mine(partition)
-        self._paused.discard(partition)
-
-    def close(self) -> None:
-        self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def _needs_attention(self) -> bool:
         """Whether time alone is a reason to look again."""
         return False
@@ -87,15 +57,8 @@ class SqliteReader:
         with self._store.read() as connection:
             slices = fetch(connection, wants, max_records)
         for slice_ in slices:
-            del self._positions[slice_.partition]
-            self._positions[slice_.partition] = slice_.end
+            self._served(slice_.partition, slice_.end)
         return Poll(tuple(slices))
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BusError("this reader is closed")
-
-    def _check_mine(self, partition: Partition) -> None:
-        self._check_open()
-        if partition not in self._ids:
-            raise BusError(f"{partition} is not among this reader's partitions")
+    def _is_mine(self, partition: Partition) -> bool:
+        return partition in self._ids
