@@ -59,16 +59,16 @@ def test_answers_for_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with serving(reply) as server:
         monkeypatch.setenv(URL, server.url)
-        assert schemas._writer_schema(1) == json.dumps(ORDER)
-        assert schemas._writer_schema(2) is None
-        assert schemas._writer_schema(4) is None
+        assert schemas.WriterSchemas()(1) == json.dumps(ORDER)
+        assert schemas.WriterSchemas()(2) is None
+        assert schemas.WriterSchemas()(4) is None
         with pytest.raises(RegistryError, match="answers for the id 3 without a schema"):
-            schemas._writer_schema(3)
+            schemas.WriterSchemas()(3)
         with pytest.raises(RegistryUnavailable):
-            schemas._writer_schema(5)
+            schemas.WriterSchemas()(5)
     monkeypatch.setenv(URL, f"http://127.0.0.1:{free_port()}")
     with pytest.raises(RegistryUnavailable):
-        schemas._writer_schema(1)
+        schemas.WriterSchemas()(1)
 
 
 def test_the_schema_of_own_events_is_registered_and_its_id_is_written(
