@@ -127,10 +127,11 @@ class _Pieces:
     def read(self, size: int) -> bytes:
         parts, left = [], size
         while left > 0:
-            if not self._rest:
-                self._rest = next(self._pieces, b"")
-                if not self._rest:
-                    break
+            while not self._rest:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    return b"".join(parts)
+                self._rest = piece
             part = self._rest if left >= len(self._rest) else self._rest[:left]
             self._rest = self._rest[len(part) :]
             parts.append(part)
