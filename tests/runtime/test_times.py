@@ -234,12 +234,32 @@ def test_nested_times_of_files(tmp_path: Path) -> None:
     rows = list(read_avro(spec, Counted(out, "f"), "f"))
     out = io.BytesIO()
     kind = pa.struct([("at", pa.timestamp("ns")), ("other", pa.timestamp("ns"))])
-    moment = {"at": PARTS[0] * 10**6, "other": None}
+    moment = {"at": PARTS[0] * 10**6, "other": 123_456_789}
     pq.write_table(pa.table({"k": [1], "t": pa.array([moment], kind)}), out)
     out.seek(0)
     rows += read_parquet(spec, Counted(out, "f"), "f")
+    assert json.loads(rows[1])["t"]["other"] == "1970-01-01T00:00:00.123456", "Python has no nanoseconds"
     (record,) = format_of(spec).encode(rows)
     assert format_of(spec).decode([record]).events.tolist() == [[1, SECONDS[0]]] * 2
+
+
+@pytest.mark.parametrize("logical", ["timestamp-millis", "local-timestamp-micros"])
+def test_a_time_in_a_type_that_is_used_by_its_name(logical: str) -> None:
+    """Then the library makes a moment of it, with a zone or without."""
+    spec = spec_of("rows", timestamp="t.at")
+    kind = {"type": "long", "logicalType": logical}
+    inner: Any = {"type": "record", "name": "T", "fields": [{"name": "at", "type": kind}]}
+    fields = [{"name": "k", "type": "long"}, {"name": "first", "type": inner}, {"name": "t", "type": "T"}]
+    moment = MOMENTS[0] if logical == "timestamp-millis" else MOMENTS[0].replace(tzinfo=None)
+    out = io.BytesIO()
+    fastavro.writer(
+        out,
+        fastavro.parse_schema({"type": "record", "name": "R", "fields": fields}),
+        [{"k": 1, "first": {"at": datetime(2000, 1, 1, tzinfo=moment.tzinfo)}, "t": {"at": moment}}],
+    )
+    out.seek(0)
+    (record,) = format_of(spec).encode(list(read_avro(spec, Counted(out, "f"), "f")))
+    assert format_of(spec).decode([record]).events.tolist() == [[1, SECONDS[0]]]
 
 
 def test_a_file_with_a_time_in_several_units_is_refused() -> None:

@@ -166,6 +166,15 @@ def test_what_is_no_time_and_what_is_too_far_ahead(tmp_path: Path) -> None:
     assert [(bad.place, bad.reason) for bad in rows.bad] == [(i, f"rows 0 of 1: {why}") for i, why, *_ in expected]
 
 
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_each_record_is_held_against_its_own_timestamp(form: str) -> None:
+    made = format_of(spec_of(form))
+    values = [b"junk", *made.encode([b'{"k":-1,"at":%d}' % NOW, *[b'{"k":1,"at":%d}' % NOW] * 3])]
+    decoded = made.decode(values, np.array([9e9, 9e9, NOW - 9000, NOW, 0.0]))
+    assert [bad.place for bad in decoded.bad] == [0, 1, 2, 4]
+    assert decoded.places.tolist() == [3]
+
+
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 0xFFFF_FFFF_FFFF])
 @pytest.mark.parametrize("at", ["long", MILLIS, {"type": "long", "logicalType": "timestamp-nanos"}], ids=str)
 def test_longs_at_the_edges_are_events_or_bad_ones(at: Any, value: int) -> None:
@@ -201,6 +210,7 @@ WRITTEN: dict[str, tuple[Any, Any, Any]] = {
     "text": ("string", "2023-11-14T22:13:20.250000000Z", NOW + 0.25),
     "double before millis": (["double", MILLIS], NOW + 0.25, NOW + 0.25),
     "millis before double": ([MILLIS, "double"], NOW + 0.25, NOW + 0.25),
+    "whole seconds, millis before double": ([MILLIS, "double"], NOW, NOW),
 }  # fmt: skip
 
 
