@@ -125,7 +125,8 @@ class _Pieces:
         self._pieces, self._rest = pieces, b""
 
     def read(self, size: int) -> bytes:
-        parts, left = [], size
+        parts: list[bytes] = []
+        left = size
         while left > 0:
             while not self._rest:
                 piece = next(self._pieces, None)
