@@ -28,6 +28,7 @@ RULES: Final[Mapping[Kind, str]] = {
     "category": "must be one of the categories",
     "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
 }
+AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,22 @@ def check_matrix(fields: Sequence[Field], matrix: NDArray[np.float64]) -> Checke
     firsts = zip(np.flatnonzero(bad).tolist(), faults[bad].argmax(axis=1).tolist(), strict=True)
     rejected = [Rejected(i, fields[j].label, RULES[fields[j].kind]) for i, j in firsts]
     return Checked(matrix[~bad], rejected)
+
+
+def check_ahead(fields: Sequence[Field], checked: Checked, stamps: NDArray[np.float64]) -> Checked:
+    """Rejects the rows, too, whose time is too far ahead of their record's timestamp.
+
+    `stamps` has one for each row that was checked, good or not, in seconds since 1970. Without a time all stays.
+    """
+    column = next((j for j, field in enumerate(fields) if field.kind == "time"), None)
+    if column is None or not len(checked.events):
+        return checked
+    rows = np.delete(np.arange(len(stamps)), [each.row for each in checked.rejected])
+    late = checked.events[:, column] > stamps[rows] + times.AHEAD_S
+    if not late.any():
+        return checked
+    rejected = [Rejected(row, fields[column].label, AHEAD) for row in rows[late].tolist()]
+    return Checked(checked.events[~late], sorted([*checked.rejected, *rejected]))
 
 
 def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows: int) -> NDArray[np.float64] | None:

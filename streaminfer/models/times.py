@@ -8,6 +8,12 @@ from typing import Final
 EARLIEST: Final = -62_135_596_800.0
 LATEST: Final = 253_402_300_799.999
 """The years 1 to 9999 in seconds since 1970: what RFC 3339 can say."""
+AHEAD_S: Final = 3600.0
+"""Seconds that an event's time may be ahead of its record's timestamp, as clocks differ.
+
+One event of the year 9999 would make all others weightless. It is held against the record's timestamp and not against
+a clock, so that a replay decides the same.
+"""
 
 _RFC_3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,18})?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII

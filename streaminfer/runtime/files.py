@@ -21,6 +21,10 @@ class FileError(ValueError):
     """A file that cannot be read as events; names the file, the line, the rule and the remedy."""
 
 
+class BadFile(ValueError):
+    """What is wrong with a file, for a FileError that says which and where."""
+
+
 class Counted:
     """Lines of a binary file, none longer than MAX_LINE, counting lines and bytes as they are read."""
 

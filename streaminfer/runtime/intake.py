@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from streaminfer.bus.protocol import Record
 from streaminfer.models import times
 from streaminfer.spec import Spec
-from streaminfer.wire.events import Bad, Decoded, EventFormat
-
-AHEAD_S: Final = 3600.0
-"""Seconds that an event's time may be ahead of its record's timestamp, as clocks differ.
-
-One event of the year 9999 would make all others weightless. It is held against the record's timestamp and not against
-a clock, so that a replay decides the same.
-"""
+from streaminfer.wire.events import Bad, EventFormat
 
 
 class Intake(NamedTuple):
@@ -30,25 +23,21 @@ class Intake(NamedTuple):
 
 
 def take(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
-    """Decodes records and dates their events; where times matter, a record has one event (see spec/load.py)."""
-    decoded = form.decode([record.value for record in records])
+    """Decodes records and dates their events."""
     if not spec.inference.by_time:
+        decoded = form.decode([record.value for record in records])
         return Intake(decoded.events, None, decoded.bad)
-    return _dated(spec, decoded, records)
+    return _dated(spec, form, records)
 
 
-def _dated(spec: Spec, decoded: Decoded, records: Sequence[Record]) -> Intake:
-    bad = {each.place for each in decoded.bad}
-    places = [place for place in range(len(records)) if place not in bad]
-    stamps = np.array([records[place].timestamp for place in places], dtype=np.float64) / 1000
-    events, seconds, rule = decoded.events, stamps, ""
-    if spec.time_field is not None:
-        events, seconds = events[:, :-1], events[:, -1]
-        rule = f"{spec.time_field.label}: must not be more than {AHEAD_S:g} seconds after the record's timestamp"
+def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
+    """The time of an event is in it, or else its record's timestamp; without a timestamp a record cannot be judged."""
+    stamps = np.array([record.timestamp for record in records], dtype=np.float64) / 1000
     stamped = (stamps >= 0) & (stamps <= times.LATEST)
-    good = stamped & (seconds <= stamps + AHEAD_S)
-    late = [
-        Bad(places[i], rule if stamped[i] else "the record's timestamp must be of the years 1970 to 9999")
-        for i in np.flatnonzero(~good)
-    ]
-    return Intake(events[good], seconds[good], sorted([*decoded.bad, *late]))
+    places = np.flatnonzero(stamped)
+    decoded = form.decode([records[place].value for place in places.tolist()], stamps[places])
+    bad = [each._replace(place=int(places[each.place])) for each in decoded.bad]
+    bad += [Bad(int(i), "the record's timestamp must be of the years 1970 to 9999") for i in np.flatnonzero(~stamped)]
+    if spec.time_field is None:
+        return Intake(decoded.events, stamps[places[decoded.places]], sorted(bad))
+    return Intake(decoded.events[:, :-1], decoded.events[:, -1], sorted(bad))

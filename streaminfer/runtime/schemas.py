@@ -1,12 +1,13 @@
 """The schemas of a spec's topics in the registry that the environment names, if it names one.
 
 Asked once, at the start: a registry that goes away later disturbs nobody. Only the schemas of Avro events are asked for
-when the first event of an id comes.
+when the first event of an id comes, and again after a while where nobody knew it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from streaminfer.bus.protocol import Bus
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 LOOKUP_S = 3.0
 """Seconds for the schema of an id: its reader holds partitions meanwhile."""
+UNKNOWN_S = 30.0
+"""Seconds for which an id that the registry does not know is not asked for again."""
+MAX_UNKNOWN = 10_000
+"""Unknown ids that are remembered; the oldest is forgotten for one more."""
 
 
 class Registered(NamedTuple):
@@ -40,7 +45,7 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
         return Schemas(earlier=earlier_ids())
     texts = _texts(spec)
     given = {t: registry.register(subject(spec, bus, t), text) for t, text in texts.items()}
-    return Schemas(given, _readable(_same(registry, spec, bus, texts)), _writer_schema)
+    return Schemas(given, _readable(_same(registry, spec, bus, texts)), WriterSchemas())
 
 
 def for_events(spec: Spec, bus: Bus) -> Schemas:
@@ -108,10 +113,26 @@ def _registry(deadline_s: float | None = None) -> Registry | None:
     return Registry(Conversation(settings, DEADLINE_S if deadline_s is None else deadline_s))
 
 
-def _writer_schema(schema_id: int) -> str | None:
-    """The text of an id that a data record carries; asked when the first such record comes."""
-    registry = _registry(LOOKUP_S)
-    return None if registry is None else registry.text(schema_id)
+class WriterSchemas:
+    """The texts of ids that data records carry, from the registry; asked when the first such record comes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._unknown: dict[int, float] = {}
+        """When the registry did not know an id, oldest first: records of one come in thousands."""
+
+    def __call__(self, schema_id: int) -> str | None:
+        asked = self._unknown.pop(schema_id, None)
+        if asked is not None and self._clock() < asked + UNKNOWN_S:
+            self._unknown[schema_id] = asked
+            return None
+        registry = _registry(LOOKUP_S)
+        found = None if registry is None else registry.text(schema_id)
+        if found is None:
+            self._unknown[schema_id] = self._clock()
+            if len(self._unknown) > MAX_UNKNOWN:
+                del self._unknown[next(iter(self._unknown))]
+        return found
 
 
 def _texts(spec: Spec) -> dict[str, str]:

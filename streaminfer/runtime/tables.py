@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import fastavro
-
-from streaminfer.runtime.files import MAX_LINE, Counted, FileError, encode, nearest, read_csv, read_ndjson
+from streaminfer.models.events import Field
+from streaminfer.runtime.files import MAX_LINE, BadFile, Counted, FileError, encode, nearest, read_csv, read_ndjson
 from streaminfer.spec import Spec
-from streaminfer.spec.avro_schema import SchemaError, reduced
+from streaminfer.spec.avro_schema import SchemaError, unit_of
 
 PORTION: Final = 1000
 """Rows of a Parquet file that are read at once."""
@@ -21,44 +20,78 @@ PORTION: Final = 1000
 def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     """Rows of a Parquet file; needs pyarrow, the extra `parquet`."""
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException, Table, parquet
+
+        from streaminfer.runtime import arrow
     except ImportError as error:
         raise FileError(f"{file}: Parquet needs pyarrow: pip install 'streaminfer[parquet]'") from error
     total = lines.stream.seek(0, 2)
     try:
         opened = parquet.ParquetFile(lines.stream)
         _check_columns(spec, opened.schema_arrow.names, file)
+        plain, unit = arrow.plain(opened.schema_arrow, spec.time_field)
         for portion in opened.iter_batches(PORTION):
-            for row in portion.to_pylist():
+            for row in Table.from_batches([portion]).cast(plain, safe=False).to_pylist():
                 lines.lines += 1
-                yield _event(row, lines, file)
+                yield _event(row, lines, file, spec.time_field, unit)
             lines.bytes = total * lines.lines // max(1, opened.metadata.num_rows)
-    except (ArrowException, OSError) as error:
+    except FileError:
+        raise
+    except (ArrowException, OSError, ValueError, OverflowError) as error:
         raise FileError(f"{file}: is no Parquet file that can be read: {str(error)[:200]}") from error
     lines.bytes = total
 
 
 def read_avro(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     """Records of an Avro object container file, whose schema is checked before anything is read by it."""
+    from streaminfer.runtime.containers import Container  # with its codecs, for which nobody else should wait
+
+    field, unit = spec.time_field, 1
     try:
-        opened = fastavro.reader(lines.stream)
-        schema: Any = reduced(json.dumps(opened.writer_schema))
+        opened = Container(lines.stream)
+        schema: Any = opened.schema
+        _check_columns(spec, [each["name"] for each in schema["fields"]], file)
+        if field is not None:
+            unit = unit_of(schema, field)
+        records = opened.records(opened.document if field is None else _undated(opened.document, field.path))
+    except FileError:
+        raise
     except SchemaError as error:
         raise FileError(f"{file}: has a schema that is not read: {error}") from error
     except Exception as error:  # fastavro raises whatever its reading stumbles on
-        raise FileError(f"{file}: is no Avro file that can be read: {type(error).__name__}: {error}"[:300]) from error
-    _check_columns(spec, [field["name"] for field in schema["fields"]], file)
+        raise FileError(f"{file}: is no Avro file that can be read: {_why(error)}") from error
     while True:
         try:
-            row = next(opened, None)
+            row = next(records, None)
         except Exception as error:
-            where = f"after record {lines.lines}"
-            raise FileError(f"{file}: cannot be read {where}: {type(error).__name__}: {error}"[:300]) from error
+            raise FileError(f"{file}: cannot be read after record {lines.lines}: {_why(error)}") from error
         lines.bytes = lines.stream.tell()
         if row is None:
             return
         lines.lines += 1
-        yield _event(row, lines, file)
+        yield _event(row, lines, file, field, unit)
+
+
+def _why(error: Exception) -> str:
+    return (str(error) if isinstance(error, BadFile) else f"{type(error).__name__}: {error}")[:300]
+
+
+def _undated(schema: Any, path: Sequence[str]) -> Any:
+    """A schema with the number at the end of a path as it is: a library fails at a time beyond the year 9999, and one
+    bad event should not end a file. A type that is only named there stays what it is."""
+    if isinstance(schema, list):
+        return [_undated(branch, path) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if path and "fields" in schema:
+        fields = [
+            {**each, "type": _undated(each["type"], path[1:])} if each["name"] == path[0] else each
+            for each in schema["fields"]
+        ]
+        return {**schema, "fields": fields}
+    if isinstance(schema["type"], dict | list):
+        return {**schema, "type": _undated(schema["type"], path)}
+    return schema if path else {name: value for name, value in schema.items() if name != "logicalType"}
 
 
 def _check_columns(spec: Spec, columns: Sequence[str], file: str) -> None:
@@ -69,11 +102,26 @@ def _check_columns(spec: Spec, columns: Sequence[str], file: str) -> None:
             )
 
 
-def _event(row: Any, lines: Counted, file: str) -> bytes:
+def _event(row: Any, lines: Counted, file: str, time: Field | None, unit: int) -> bytes:
+    if time is not None:
+        _date(row, time.path, unit)
     event = encode(_plain(row))
     if len(event) > MAX_LINE:
         raise FileError(f"{file}: row {lines.lines} is an event of more than the {MAX_LINE} bytes of a record")
     return event
+
+
+def _date(row: Any, path: Sequence[str], unit: int) -> None:
+    """Gives a row its time in a form that events have: seconds of a count of parts, and a zone to times without one,
+    which are of UTC then."""
+    here = row
+    for name in path[:-1]:
+        here = here.get(name) if isinstance(here, dict) else None
+    value = here.get(path[-1]) if isinstance(here, dict) else None
+    if unit > 1 and type(value) is int:
+        here[path[-1]] = value / unit
+    elif isinstance(value, datetime) and value.tzinfo is None:
+        here[path[-1]] = value.replace(tzinfo=UTC)
 
 
 def _plain(value: Any) -> Any:

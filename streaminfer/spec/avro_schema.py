@@ -1,7 +1,8 @@
 """Avro schemas from outside: checked, and reduced to what decides how bytes are read.
 
 A hostile schema may kill an Avro library (one that is recursive, or whose array elements have no bytes), so a text is
-read here as JSON, bounded, and never given to a library as it came. Logical types are read as the types below them.
+read here as JSON, bounded, and never given to a library as it came. Logical types are read as the types below them, but
+for those of moments where a field is the time of events.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ MAX_FIXED: Final = 1 << 20
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 NUMBERS: Final = frozenset(("int", "long", "float", "double"))
+MOMENTS: Final = {
+    f"{local}timestamp-{unit}": per_second
+    for unit, per_second in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9))
+    for local in ("", "local-")
+}
+"""Logical types of a long that counts parts of a second since 1970, and how many a second has."""
+_OF_TIME: Final = frozenset(("int", "long", "double", "string"))
+"""No float: in this century its steps are of two minutes."""
 _WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The fewest bytes that a value of a primitive type has."""
 
@@ -34,15 +43,18 @@ class SchemaError(ValueError):
     """A schema that is not read; the text says why."""
 
 
-def reduced(text: str) -> Schema:
-    """The schema of a text; raises SchemaError where it is none, is recursive or is too large."""
+def reduced(text: str, dated: bool = False) -> Schema:
+    """The schema of a text; raises SchemaError where it is none, is recursive or is too large.
+
+    Where it is `dated`, a long of one of the MOMENTS is a mapping that keeps its logical type.
+    """
     if len(text) > MAX_BYTES:
         raise SchemaError(f"has {len(text)} characters, more than {MAX_BYTES}")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"is no JSON: {error}"[:200]) from None
-    schema = _Reduction().of(document, "", 0)
+    schema = _Reduction(dated).of(document, "", 0)
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise SchemaError("must be a record with named fields")
     return schema
@@ -51,14 +63,20 @@ def reduced(text: str) -> Schema:
 def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str, Any] | None = None) -> None:
     """Raises SchemaError where the fields of a model cannot be read by a schema; `defaults` are for those it lacks."""
     for field in fields:
-        types = list(_leaves(schema, field))
+        types = list(leaves(schema, field))
         if not types and field.name not in (defaults or {}):
             raise SchemaError(f"{field.label}: is missing in the schema")
-        allowed = {"string", "enum"} if field.is_text else NUMBERS
+        allowed = _allowed(field)
         for found in types:
             name = found["type"] if isinstance(found, dict) else found
             if name not in allowed:
                 raise SchemaError(f"{field.label}: is of type {name}, it must be one of {', '.join(sorted(allowed))}")
+
+
+def _allowed(field: Field) -> frozenset[str]:
+    if field.kind == "time":
+        return _OF_TIME
+    return frozenset(("string", "enum")) if field.is_text else NUMBERS
 
 
 def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
@@ -71,13 +89,20 @@ def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
             inner = here.get("fields", []) if isinstance(here, dict) else []
             entry = next((each for each in inner if each["name"] == name), {})
             here = entry.get("type")
-        if isinstance(entry.get("default"), str if field.is_text else int | float):
-            found[field.name] = entry["default"]
+        default = entry.get("default")
+        if field.kind == "time" and isinstance(default, str | int | float):
+            found[field.name] = default if isinstance(default, str) else default / max(map(per_second, branches(here)))
+        elif isinstance(default, str if field.is_text else int | float):
+            found[field.name] = default
     return found
 
 
-def check_writable(schema: Schema) -> None:
-    """Raises SchemaError where records cannot be written by a reduced schema: odd names, defaults of a wrong type."""
+def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
+    """Raises SchemaError where records cannot be written by a reduced schema: odd names, defaults of a wrong type, or
+    a time that would be one number in seconds and another in parts of them."""
+    for field in fields:
+        if field.kind == "time":
+            unit_of(schema, field)
     try:
         fastavro.parse_schema(schema)
     except Exception as error:  # fastavro has several, and TypeError and the like escape it
@@ -85,7 +110,10 @@ def check_writable(schema: Schema) -> None:
 
 
 def derived(fields: Sequence[Field]) -> str:
-    """The schema of events that hold the fields of a model and nothing else: doubles, and strings for categories."""
+    """The schema of events that hold the fields of a model and nothing else: doubles, and strings for categories.
+
+    A time is a double too, in seconds since 1970.
+    """
     root: dict[str, Any] = {}
     for field in fields:
         if not all(_NAME.fullmatch(name) for name in field.path):
@@ -97,7 +125,7 @@ def derived(fields: Sequence[Field]) -> str:
                 raise SchemaError(f"{field.label}: is inside of what another field says is a value")
         if isinstance(here.get(field.path[-1]), dict):
             raise SchemaError(f"{field.label}: is a value that has another field inside")
-        here[field.path[-1]] = "string" if field.is_text else "double"
+        here.setdefault(field.path[-1], "string" if field.is_text else "double")
     return json.dumps(_derived(root, "Event"), sort_keys=True)
 
 
@@ -111,6 +139,23 @@ def _derived(node: Any, name: str) -> Any:
 def branches(schema: Schema) -> list[Any]:
     """The types that a value may have."""
     return schema if isinstance(schema, list) else [schema]
+
+
+def per_second(schema: Schema) -> int:
+    """How many of a number of this type make a second, where it is a time."""
+    return MOMENTS[schema["logicalType"]] if isinstance(schema, dict) and _is_moment(schema) else 1
+
+
+def unit_of(schema: Schema, field: Field) -> int:
+    """How many of a whole number at a field make a second; raises SchemaError where a union has several units."""
+    units = {per_second(found) for found in leaves(schema, field) if found in ("int", "long") or _is_moment(found)}
+    if len(units) > 1:
+        raise SchemaError(f"{field.label}: is a whole number in several units, it must be in one")
+    return units.pop() if units else 1
+
+
+def _is_moment(schema: Schema) -> bool:
+    return isinstance(schema, dict) and "logicalType" in schema
 
 
 def width(schema: Schema) -> int:
@@ -127,7 +172,7 @@ def width(schema: Schema) -> int:
     return 1
 
 
-def _leaves(schema: Schema, field: Field) -> Iterator[Any]:
+def leaves(schema: Schema, field: Field) -> Iterator[Any]:
     """The types at the end of a field's path, without null; none where it is missing."""
     types = [each for each in branches(schema) if each != "null"]
     for name in field.path:
@@ -146,8 +191,8 @@ def _leaves(schema: Schema, field: Field) -> Iterator[Any]:
 class _Reduction:
     """One pass over a document, which counts types and remembers those with a name."""
 
-    def __init__(self) -> None:
-        self._types = 0
+    def __init__(self, dated: bool) -> None:
+        self._dated, self._types = dated, 0
         self._named: dict[str, Any] = {}
 
     def of(self, schema: Any, namespace: str, depth: int) -> Any:
@@ -159,13 +204,14 @@ class _Reduction:
         if not isinstance(schema, dict) or "type" not in schema:
             raise SchemaError("has a type that is no name, list or mapping with a type")
         kind = schema["type"]
-        if not isinstance(kind, str):
-            return self.of(kind, namespace, depth + 1)
-        if kind in {"array", "map"}:
+        if kind in ("array", "map"):
             return self._collection(kind, schema, namespace, depth)
-        if kind in {"record", "error", "enum", "fixed"}:
+        if kind in ("record", "error", "enum", "fixed"):
             return self._declared(kind, schema, namespace, depth)
-        return self.of(kind, namespace, depth + 1)
+        found, logical = self.of(kind, namespace, depth + 1), schema.get("logicalType")
+        if self._dated and kind == "long" and isinstance(logical, str) and logical in MOMENTS:
+            return {"type": "long", "logicalType": logical}
+        return found
 
     def _union(self, found: list[Any]) -> Any:
         if not found or any(isinstance(branch, list) for branch in found):

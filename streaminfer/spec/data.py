@@ -62,7 +62,8 @@ DATA: Final = Section(
         Option(
             "timestamp",
             PATH,
-            "Where in an event its time is: a name, or a path of names joined by dots; RFC 3339 or seconds since 1970. "
+            "Where in an event its time is: a name, or a path of names joined by dots; RFC 3339 or seconds since 1970 "
+            "(avro: or a timestamp-millis, -micros or -nanos; rows: seconds). "
             "Not set means the record's own timestamp. Only inference.forget.half_life_seconds reads it.",
             None,
         ),
@@ -127,13 +128,16 @@ def check_format(data: Data, fields: Sequence[Field]) -> None:
         rule = f"must be json or avro: rows holds numbers only, and {text.label} of the model is a category"
         raise OptionsError("format", rule, data.format)
     if data.format == "avro":
+        where = "fields" if data.schema is None else "schema"
         try:
-            schema = reduced(data.schema_text or derived(fields))
+            if data.schema is None:
+                derived([each for each in fields if each.kind != "time"])
+                where = "timestamp"  # only the time is left to be wrong
+            schema = reduced(data.schema_text or derived(fields), dated=True)
             check_fields(schema, fields)
-            check_writable(schema)
+            check_writable(schema, fields)
         except SchemaError as error:
-            where, value = ("fields", data.fields) if data.schema is None else ("schema", data.schema)
-            raise OptionsError(where, f"is no schema that can be read here: {error}", value) from error
+            raise OptionsError(where, f"is no schema that can be read here: {error}", getattr(data, where)) from error
 
 
 def read_schema(folder: Path, file: str) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
-from streaminfer.spec.data import DATA, Data, check_data, check_format, located, read_schema
+from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
@@ -74,15 +74,10 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         model = MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
-        fields = located(model.fields, data["fields"])
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
-        made = Data(**data, schema_text=text)
-        check_format(made, fields)
-    how = Inference(**inference)
-    if how.by_time and made.format != "json":
-        rule = "needs data.format json: the times of events in other formats are not read yet"
-        raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])
-    return Spec(str(name), made, model, how, _plain(filled))
+        spec = Spec(str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled))
+        check_format(spec.data, spec.event_fields)
+    return spec
 
 
 def _refuse_excess(document: object, file: str) -> None:

@@ -105,7 +105,7 @@ class Spec:
     @cached_property
     def event_schema(self) -> str:
         """The Avro schema of events, where the format is avro."""
-        return self.data.schema_text or derived(self.fields)
+        return self.data.schema_text or derived(self.event_fields)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -126,7 +126,7 @@ class Spec:
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
         if self.data.schema_text is not None:
-            meaning["schema"] = reduced(self.data.schema_text)
+            meaning["schema"] = reduced(self.data.schema_text, dated=self.time_field is not None)
         if self.data.schema_id is not None:
             meaning["schema_id"] = self.data.schema_id
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))

@@ -13,13 +13,14 @@ import fastavro
 import numpy as np
 from fastavro.validation import validate
 
-from streaminfer.models.events import Checked, check_matrix, check_values
+from streaminfer.models.events import Checked, Field, check_ahead, check_matrix, check_values
 from streaminfer.spec import Spec
 from streaminfer.spec.avro_schema import SchemaError, check_fields, defaults_of, reduced
 from streaminfer.topics import declarations
 from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
+from streaminfer.wire.avro_times import TimeWriter
 from streaminfer.wire.errors import WireError
-from streaminfer.wire.events import Bad, Decoded, parse_json
+from streaminfer.wire.events import Bad, Decoded, Stamps, parse_json
 from streaminfer.wire.plan import Plan
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
@@ -33,18 +34,18 @@ class AvroEvents:
     events_per_record = 1
 
     def __init__(self, spec: Spec, schema_id: int, schemas: Schemas) -> None:
-        self._fields, self._id, self._lookup = spec.fields, schema_id, schemas.lookup
+        self._fields, self._id, self._lookup = spec.event_fields, schema_id, schemas.lookup
         self._declared = spec.data.schema_id
-        text = spec.event_schema
-        own = reduced(text)
+        own = reduced(spec.event_schema, dated=True)
         self._defaults = defaults_of(own, self._fields)
         self._own = Plan(own, self._fields, self._defaults, HEADER)
-        self._written = fastavro.parse_schema(own)
+        self._written = fastavro.parse_schema(reduced(spec.event_schema))
+        self._time = None if spec.time_field is None else TimeWriter(own, spec.time_field)
         self._plans: dict[int, Plan | str] = {}
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
         """Raises Unavailable where a registry must be asked and does not answer: then nothing was judged."""
-        found = _Found(len(values), len(self._fields))
+        found = _Found(len(values), self._fields, stamps)
         by_id: dict[int, list[int]] = {}
         for place, value in enumerate(values):
             try:
@@ -58,7 +59,7 @@ class AvroEvents:
             else:
                 rest = self._read_fast(plan, values, places, found)
                 self._read_each(plan, values, rest, found)
-        return Decoded(found.events[found.good], sorted(found.bad))
+        return Decoded(found.events[found.good], np.flatnonzero(found.good), sorted(found.bad))
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         return [self._encoded(row) for row in rows]
@@ -104,7 +105,7 @@ class AvroEvents:
 
     def _made(self, schema_id: int, text: str) -> Plan | str:
         try:
-            schema = reduced(text)
+            schema = reduced(text, dated=True)
             check_fields(schema, self._fields, self._defaults)
         except SchemaError as error:
             return f"schema id {schema_id}: {error}"[:300]
@@ -113,6 +114,8 @@ class AvroEvents:
     def _encoded(self, row: bytes) -> bytes:
         try:
             event = parse_json(row)
+            if isinstance(event, dict) and self._time is not None:
+                self._time.put(event)
             if isinstance(event, dict) and validate(event, self._written, raise_errors=False):
                 return frame(self._id, self._written, event)
         except (ValueError, RecursionError, OverflowError, TypeError):
@@ -123,13 +126,16 @@ class AvroEvents:
 class _Found:
     """Events at the places of their records, and the bad records."""
 
-    def __init__(self, n_records: int, n_fields: int) -> None:
-        self.events = np.empty((n_records, n_fields))
+    def __init__(self, n_records: int, fields: Sequence[Field], stamps: Stamps | None) -> None:
+        self._fields, self._stamps = fields, stamps
+        self.events = np.empty((n_records, len(fields)))
         self.good = np.zeros(n_records, dtype=bool)
         self.bad: list[Bad] = []
 
     def put(self, places: Sequence[int], checked: Checked) -> None:
         """The rows that a check passed, and those that it did not, of records at some places."""
+        if self._stamps is not None:
+            checked = check_ahead(self._fields, checked, self._stamps[np.array(places, dtype=np.intp)])
         passed = np.ones(len(places), dtype=bool)
         passed[[each.row for each in checked.rejected]] = False
         at = np.array(places, dtype=np.intp)[passed]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, check
+from streaminfer.models.events import Field, check, check_ahead
 from streaminfer.topics import declarations
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
@@ -31,10 +31,15 @@ class Bad(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The events of the good records as a matrix (n, fields), and the bad records."""
+    """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records."""
 
     events: NDArray[np.float64]
+    places: NDArray[np.intp]
     bad: list[Bad]
+
+
+Stamps = NDArray[np.float64]
+"""The timestamps of records, in seconds since 1970."""
 
 
 class EventFormat(Protocol):
@@ -44,8 +49,8 @@ class EventFormat(Protocol):
     def events_per_record(self) -> int:
         """How many events `encode` puts into a record at most."""
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """The events of records, in their order."""
+    def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
+        """The events of records, in their order. Times in them must not be far ahead of the records' `stamps`."""
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         """Records of rows, each the JSON text of an event. A row that the format cannot hold goes as that text:
@@ -60,14 +65,14 @@ class JsonEvents:
     def __init__(self, fields: Sequence[Field]) -> None:
         self._fields = fields
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        return decode_json(self._fields, values)
+    def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
+        return decode_json(self._fields, values, stamps)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         return list(rows)
 
 
-def decode_json(fields: Sequence[Field], values: Sequence[bytes | None]) -> Decoded:
+def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
     """One JSON object a record. NaN and Infinity are not JSON; a repeated name counts with its last value."""
     rows: list[object] = []
     places: list[int] = []
@@ -85,9 +90,12 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None]) -> Deco
                 places.append(i)
             except (ValueError, RecursionError) as error:
                 bad.append(Bad(i, f"not JSON: {error}"[:300]))
-    events, rejected = check(fields, rows)
-    bad += [Bad(places[r.row], r.reason) for r in rejected]
-    return Decoded(events, sorted(bad))
+    at = np.array(places, dtype=np.intp)
+    checked = check(fields, rows)
+    if stamps is not None:
+        checked = check_ahead(fields, checked, stamps[at])
+    bad += [Bad(places[r.row], r.reason) for r in checked.rejected]
+    return Decoded(checked.events, np.delete(at, [r.row for r in checked.rejected]), sorted(bad))
 
 
 def _parse_together(values: Sequence[bytes | None]) -> list[object] | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.events import Field
-from streaminfer.spec.avro_schema import Schema
+from streaminfer.spec.avro_schema import Schema, per_second
 from streaminfer.wire.errors import BadBody
 
 _CODES: Final = {"float": "f", "double": "d"}
@@ -36,9 +36,10 @@ class Run(NamedTuple):
 
 @dataclass
 class _Wanted:
-    """A place in a schema: the slots it fills, and the places below it."""
+    """A place in a schema: the slots it fills, those of them that are times, and the places below it."""
 
     slots: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
     below: dict[str, _Wanted] = field(default_factory=dict)
 
 
@@ -56,6 +57,8 @@ class Plan:
             for name in each.path:
                 here = here.below.setdefault(name, _Wanted())
             here.slots.append(slot)
+            if each.kind == "time":
+                here.times.append(slot)
         steps = _merged(_steps(schema, root))
         self._blank: list[object] = [defaults.get(each.name) for each in fields]
         self._header, self._op = header, _program(steps)
@@ -123,6 +126,8 @@ def _complex(schema: dict[str, Any], wanted: _Wanted) -> list[Run | Op]:
             return [Run(f"{schema['size']}x")] if schema["size"] else []
         case "enum":
             return [_enum(schema["symbols"], wanted.slots)]
+        case "long":
+            return [_take_moment(wanted, per_second(schema)) if wanted.slots else _skip_long]
         case "array":
             return [_blocks(_merged(_steps(schema["items"], _NOTHING)))]
     return [_blocks(_merged([_skip_bytes, *_steps(schema["values"], _NOTHING)]))]
@@ -192,6 +197,19 @@ def _take_long(slots: Sequence[int]) -> Op:
         value, at = _long(data, at)
         for slot in slots:
             out[slot] = value
+        return at
+
+    return take
+
+
+def _take_moment(wanted: _Wanted, units: int) -> Op:
+    """A number of a logical type for moments: a time in seconds, and for all others the number that it is."""
+    times = set(wanted.times)
+
+    def take(data: bytes, at: int, out: list[object]) -> int:
+        value, at = _long(data, at)
+        for slot in wanted.slots:
+            out[slot] = value / units if slot in times else value
         return at
 
     return take

@@ -14,11 +14,12 @@ import fastavro
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, Rejected, check_matrix, look_up
+from streaminfer.models import times
+from streaminfer.models.events import Field, Rejected, check_ahead, check_matrix, look_up
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
-from streaminfer.wire.events import Bad, Decoded, parse_json
+from streaminfer.wire.events import Bad, Decoded, Stamps, parse_json
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
 MAX_EVENTS: Final = MAX_BYTES // 8
@@ -42,13 +43,16 @@ class RowsEvents:
         self._fields, self._id = fields, schema_id
         self._columns = tuple(dict.fromkeys(column_of(field) for field in fields))
         self._paths = {column_of(field): field.path for field in fields}
+        kinds = {name: {field.kind for field in fields if column_of(field) == name} for name in self._columns}
+        self._times = [name for name, found in kinds.items() if found == {"time"}]
 
     @property
     def events_per_record(self) -> int:
         return max(1, min(EVENTS_PER_RECORD, _WRITTEN_BYTES // (8 * len(self._columns))))
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+    def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
         parts: list[NDArray[np.float64]] = [np.empty((0, len(self._fields)))]
+        places: list[int] = []
         bad: list[Bad] = []
         for place, value in enumerate(values):
             try:
@@ -57,12 +61,17 @@ class RowsEvents:
             except WireError as error:
                 bad.append(Bad(place, f"no rows: {error}"[:300]))
                 continue
-            events, rejected = check_matrix(self._fields, matrix)
-            parts.append(events)
+            checked = check_matrix(self._fields, matrix)
+            if stamps is not None:
+                checked = check_ahead(self._fields, checked, np.full(len(matrix), stamps[place]))
+            parts.append(checked.events)
+            places.append(place)
+            rejected = checked.rejected
             if rejected and value is not None:
                 rest = None if len(rejected) == len(matrix) else _only(value, table, rejected)
                 bad.append(Bad(place, _reason(rejected, len(matrix)), rest, len(rejected)))
-        return Decoded(np.concatenate(parts), bad)
+        lengths = [len(part) for part in parts[1:]]
+        return Decoded(np.concatenate(parts), np.repeat(np.array(places, dtype=np.intp), lengths), bad)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         fitting, others = [], []
@@ -85,18 +94,23 @@ class RowsEvents:
         return [at[column_of(field)] for field in self._fields]
 
     def _numbers(self, row: bytes) -> list[float] | None:
-        """The values of a row where all are numbers; whether they are in the domain, the worker judges."""
+        """The values of a row where all are numbers, or RFC 3339 for a time; whether they are in the domain, the
+        worker judges."""
         try:
             event = parse_json(row)
         except (ValueError, RecursionError):
             return None
         if not isinstance(event, Mapping):
             return None
-        found = [look_up(event, self._paths[name])[0] for name in self._columns]
-        if not {type(value) for value in found} <= {int, float}:
+        found = {name: look_up(event, self._paths[name])[0] for name in self._columns}
+        try:
+            found.update({name: times.parse(text) for name in self._times if isinstance(text := found[name], str)})
+        except ValueError:
+            return None
+        if not set(map(type, found.values())) <= {int, float}:
             return None
         try:
-            return [float(value) for value in found]  # type: ignore[arg-type]
+            return [float(value) for value in found.values()]  # type: ignore[arg-type]
         except OverflowError:
             return None
 

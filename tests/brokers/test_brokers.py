@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers.node import free_port, live_brokers
-from tests.faults.programs import wait_for
+from tests.faults.programs import interruptible, wait_for
 
 LONG = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def begin_run(folder: Path, *, broker: bool = True) -> subprocess.Popen[bytes]:
     (folder / "test_asking.py").write_text(ASKING)
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q", "-c", os.devnull, str(folder)]
     path = os.environ["PATH"] if broker else str(folder)
-    with (folder / "out").open("wb") as out:
+    with (folder / "out").open("wb") as out, interruptible():
         return subprocess.Popen(
             [*command, "-p", "no:cacheprovider", f"--rootdir={folder}"],
             cwd=folder, env=environment(FOUND=str(folder), PATH=path), stdout=out, stderr=out, start_new_session=True,
@@ -96,7 +96,7 @@ def test_without_any_way_to_a_broker_tests_fail_and_name_the_ways(tmp_path: Path
 def test_a_broker_in_the_foreground_says_how_to_use_it_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     port = free_port()
     command = [sys.executable, "-m", "tests.brokers", "serve", "--port", str(port)]
-    with (tmp_path / "out").open("wb") as out:
+    with (tmp_path / "out").open("wb") as out, interruptible():
         server = subprocess.Popen(
             command, cwd=ROOT, env=environment(TMPDIR=str(tmp_path)), stdout=out, stderr=out, start_new_session=True
         )

@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,29 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 120.0
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Processes that are started meanwhile end with SIGINT, also where this one ignores it, as jobs of a script do.
+
+    What is ignored is inherited; a handler is not, and is the default again in another program.
+    """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignored or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class Program:
     """A process in the background, with what it wrote to its standard output and error."""
 
     def __init__(self, command: list[str], folder: Path, number: int, environment: dict[str, str]) -> None:
         self._out, self._err = folder / f"{number}.out", folder / f"{number}.err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
+        with self._out.open("wb") as out, self._err.open("wb") as err, interruptible():
             self.process = subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 start_new_session=True,

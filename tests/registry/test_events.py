@@ -59,16 +59,61 @@ def test_answers_for_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with serving(reply) as server:
         monkeypatch.setenv(URL, server.url)
-        assert schemas._writer_schema(1) == json.dumps(ORDER)
-        assert schemas._writer_schema(2) is None
-        assert schemas._writer_schema(4) is None
+        assert schemas.WriterSchemas()(1) == json.dumps(ORDER)
+        assert schemas.WriterSchemas()(2) is None
+        assert schemas.WriterSchemas()(4) is None
         with pytest.raises(RegistryError, match="answers for the id 3 without a schema"):
-            schemas._writer_schema(3)
+            schemas.WriterSchemas()(3)
         with pytest.raises(RegistryUnavailable):
-            schemas._writer_schema(5)
+            schemas.WriterSchemas()(5)
     monkeypatch.setenv(URL, f"http://127.0.0.1:{free_port()}")
     with pytest.raises(RegistryUnavailable):
-        schemas._writer_schema(1)
+        schemas.WriterSchemas()(1)
+
+
+def test_an_unknown_id_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each minibatch, and known ones at once; few are remembered."""
+    known: set[str] = set()
+
+    def reply(handler: Handler) -> None:
+        if handler.path in known:
+            handler.send_json(200, {"schema": json.dumps(ORDER)})
+        else:
+            handler.send_json(404, {"error_code": 40403, "message": "Schema not found"})
+
+    now = [1000.0]
+    lookup = schemas.WriterSchemas(lambda: now[0])
+    with serving(reply) as server:
+        monkeypatch.setenv(URL, server.url)
+        assert [lookup(7), lookup(7), lookup(8), lookup(7)] == [None] * 4
+        assert [path for _, path, _ in server.seen] == ["/schemas/ids/7", "/schemas/ids/8"]
+        known.add("/schemas/ids/7")
+        now[0] += schemas.UNKNOWN_S - 0.001
+        assert lookup(7) is None
+        now[0] += 0.001
+        assert lookup(7) == json.dumps(ORDER)
+        assert lookup(8) is None
+        now[0] += schemas.UNKNOWN_S - 0.001
+        assert lookup(8) is None
+        assert len(server.seen) == 4, "the second answer counts anew"
+        monkeypatch.setattr(schemas, "MAX_UNKNOWN", 2)
+        for i in (20, 21, 22):
+            assert lookup(i) is None
+        asked = len(server.seen)
+        assert [lookup(22), lookup(21)] == [None] * 2
+        assert len(server.seen) == asked
+        assert lookup(20) is None
+        assert len(server.seen) == asked + 1, "the oldest was forgotten"
+
+
+def test_a_registry_that_does_not_answer_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(503, {}), (200, {"schema": json.dumps(ORDER)})]
+    lookup = schemas.WriterSchemas(lambda: 0.0)
+    with serving(lambda handler: handler.send_json(*answers.pop(0))) as server:
+        monkeypatch.setenv(URL, server.url)
+        with pytest.raises(RegistryUnavailable):
+            lookup(7)
+        assert lookup(7) == json.dumps(ORDER)
 
 
 def test_the_schema_of_own_events_is_registered_and_its_id_is_written(

@@ -13,10 +13,10 @@ import pytest
 from streaminfer import RowError, fit, parse_spec
 from streaminfer.bus.protocol import Output
 from streaminfer.cli.snapshot import print_summary
+from streaminfer.models.times import AHEAD_S
 from streaminfer.runtime import letters
 from streaminfer.runtime.files import Counted, FileError, read_csv
 from streaminfer.runtime.follower import Follower
-from streaminfer.runtime.intake import AHEAD_S
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
 from streaminfer.variational.snapshot import Snapshot

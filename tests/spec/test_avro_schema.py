@@ -174,6 +174,54 @@ def test_the_fingerprint_has_what_decides_how_bytes_are_read(tmp_path: Path) -> 
     assert len(set(found)) == len(found)
 
 
+MILLIS: Any = {"type": "long", "logicalType": "timestamp-millis"}
+BY_TIME = {"inference": {"forget": {"half_life_seconds": 60}}}
+
+
+def dated(folder: Path, at: Any, **sections: Any) -> Spec:
+    fields = [{"name": "k", "type": "long"}, {"name": "at", "type": at}]
+    (folder / "e.avsc").write_text(json.dumps({"type": "record", "name": "E", "fields": fields}))
+    data = {"format": "avro", "timestamp": "at", "schema": "e.avsc"}
+    document = {"name": "d", "data": data, "model": {"kind": "poisson", "field": "k"}, **sections}
+    return parse_spec(document, folder=folder)
+
+
+def test_the_unit_of_times_is_in_the_fingerprint_only_where_times_are_read(tmp_path: Path) -> None:
+    micros = {"type": "long", "logicalType": "timestamp-micros"}
+    other = {"type": "long", "logicalType": "local-timestamp-eons"}
+    found = [dated(tmp_path, at, **BY_TIME).fingerprint for at in ("long", MILLIS, micros, ["null", MILLIS])]
+    assert len(set(found)) == 4
+    assert dated(tmp_path, other, **BY_TIME).fingerprint == found[0]
+    assert len({dated(tmp_path, at).fingerprint for at in ("long", MILLIS, micros)}) == 1
+
+
+def test_the_derived_schema_has_the_time_as_a_double_only_where_it_is_read() -> None:
+    data = {"format": "avro", "timestamp": "t.at"}
+    document = {"name": "d", "data": data, "model": {"kind": "poisson", "field": "k"}}
+    names = [each["name"] for each in json.loads(parse_spec(document).event_schema)["fields"]]
+    assert names == ["k"]
+    k, t = json.loads(parse_spec({**document, **BY_TIME}).event_schema)["fields"]
+    assert (k["name"], k["type"], t["name"]) == ("k", "double", "t")
+    assert t["type"]["fields"] == [{"name": "at", "type": "double"}]
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        ("float", "is of type float, it must be one of double, int, long, string"),
+        (["null", "bytes"], "is of type bytes, it must be one of double, int, long, string"),
+        (["int", MILLIS], "is a whole number in several units, it must be in one"),
+    ],
+    ids=str,
+)
+def test_types_that_hold_no_times(at: Any, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        dated(tmp_path, at, **BY_TIME)
+    rule = f"is no schema that can be read here: timestamp (from at): {reason}"
+    assert str(caught.value) == f"spec: data.schema: {rule} (got 'e.avsc')"
+    assert dated(tmp_path, at).time_field is None, "times that nobody reads may be anything"
+
+
 @pytest.mark.parametrize(
     ("field", "paths", "reason"),
     [

@@ -45,9 +45,9 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(data={"format": 1}), "data.format: is not a known value; known: json, avro, rows (got 1)"),
     (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
       "partitions, topic, fields, timestamp, schema, schema_id (got 4)"),
-    (document(data={"format": "rows"}, inference={"forget": {"half_life_seconds": 60}}),
-     "inference.forget.half_life_seconds: needs data.format json: the times of events in other formats are not read "
-     "yet (got 'rows')"),
+    (document(data={"format": "avro", "timestamp": "when-it-was"}, inference={"forget": {"half_life_seconds": 60}}),
+     "data.timestamp: is no schema that can be read here: timestamp (from when-it-was): must have a name that Avro "
+     "has: letters, digits and _, no digit first (got 'when-it-was')"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),

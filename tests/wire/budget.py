@@ -18,6 +18,11 @@ INPUTS = {
     "snapshots.add, mutated": 28_000,
     "events.decode_json, arbitrary bytes": 8_000,
     "events.decode_json, mutated": 8_000,
+    "avro_events.decode, arbitrary bytes": 2_000,
+    "avro_events.decode, mutated": 8_000,
+    "avro_schema.reduced, mutated": 4_000,
+    "rows.decode, arbitrary bytes": 2_000,
+    "rows.decode, mutated": 4_000,
     "dead_letters.decode": 3_000,
     "load_spec, arbitrary bytes": 800,
     "load_spec, mutated": 600,
@@ -26,8 +31,9 @@ INPUTS = {
     "read_csv, mutated": 2_000,
     "read_ndjson, arbitrary bytes": 1_000,
     "read_ndjson, mutated": 2_000,
+    "read_avro, mutated": 4_000,
 }
-PROMISED = 100_000
+PROMISED = 130_000
 
 
 def examples(decoder: str) -> Callable[[Any], Any]:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
+import fastavro
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streaminfer.models.events import Field
+from streaminfer.models.times import AHEAD_S
 from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.tables import read_avro
 from streaminfer.spec import parse_spec
 from streaminfer.wire import dead_letters, increments, snapshots
+from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.errors import BadValue, WireError
-from streaminfer.wire.events import decode_json
+from streaminfer.wire.events import EventFormat, decode_json
+from streaminfer.wire.formats import format_of
+from streaminfer.wire.rows import Table, pack
 from streaminfer.wire.snapshots import Assembler, OtherSpec
 from tests.wire.budget import INPUTS, PROMISED, examples
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
@@ -137,6 +145,112 @@ def test_events_from_arbitrary_bytes(data: bytes) -> None:
 def test_events_mutated(messages: list[bytes]) -> None:
     for data in messages:
         _decode_events(data)
+
+
+DATED = {"name": "demo", "model": {"kind": "poisson", "field": "k", "exposure": "t"}}
+DATED |= {"inference": {"forget": {"half_life_seconds": 60}}}
+AVRO = parse_spec({**DATED, "data": {"format": "avro", "timestamp": "at"}})
+ROWS = parse_spec({**DATED, "data": {"format": "rows", "timestamp": "at"}})
+WRITERS = [
+    AVRO.event_schema,
+    json.dumps(
+        {"type": "record", "name": "R", "fields": [
+            {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "string"}}},
+            {"name": "k", "type": ["null", "long", "double"]}, {"name": "t", "type": "float"},
+            {"name": "at", "type": ["string", {"type": "long", "logicalType": "timestamp-micros"}]},
+        ]}
+    ),
+]  # fmt: skip
+"""Of one width, which numpy reads, and of many."""
+VALUES_OF = [
+    {"k": 3, "t": 0.5, "at": 1e9},
+    {"tags": {"a": ["x", "y"], "b": []}, "k": 2, "t": 0.5, "at": "2001-09-09T01:46:40Z"},
+    {"tags": {}, "k": 2.0, "t": 0.5, "at": 10**15},
+]
+
+
+def _avro(which: int, value: dict[str, Any]) -> bytes:
+    return frame(which, fastavro.parse_schema(json.loads(WRITERS[which].replace("logicalType", "x"))), value)
+
+
+AVRO_RECORDS = [_avro(0, VALUES_OF[0]), _avro(1, VALUES_OF[1]), _avro(1, VALUES_OF[2])]
+AVRO_FORMAT = format_of(AVRO, Schemas(lookup=lambda i: WRITERS[i] if i < len(WRITERS) else None))
+ROWS_FORMAT = format_of(ROWS)
+ROWS_RECORDS = [
+    pack(3, Table(("k", "t", "at"), np.array([[3, 0.5, 1e9], [2, 0.5, 1e9]]))),
+    pack(3, Table(("at", "x", "k", "t"), np.array([[1e9, 7, 2, 0.5]]))),
+]
+FLOATS = [*LONGS, *(np.array(x, "<f8").tobytes() for x in (np.nan, np.inf, -np.inf, 1e300, 9e9, -1.0))]
+
+
+def _decode_dated(made: EventFormat, data: bytes, good: bytes, n_good: int) -> None:
+    """Between two good records; nothing of them changes, and no time is ahead of what the log says."""
+    stamp = 1e9
+    decoded = made.decode([good, data, good], np.full(3, stamp))
+    assert len(decoded.events) == len(decoded.places)
+    assert decoded.places.tolist() == sorted(decoded.places.tolist())
+    assert np.isfinite(decoded.events).all()
+    assert (decoded.events[:, -1] <= stamp + AHEAD_S).all()
+    assert [int((decoded.places == place).sum()) for place in (0, 2)] == [n_good, n_good]
+    assert {bad.place for bad in decoded.bad} <= {1}
+    assert len(decoded.bad) == 1 or (decoded.places == 1).any() or made is ROWS_FORMAT, "a record of no rows is none"
+
+
+@examples("avro_events.decode, arbitrary bytes")
+@given(BYTES)
+def test_avro_events_from_arbitrary_bytes(data: bytes) -> None:
+    for schema_id in range(2):
+        _decode_dated(AVRO_FORMAT, bytes((0, 0, 0, 0, schema_id)) + data, AVRO_RECORDS[0], 1)
+
+
+@examples("avro_events.decode, mutated")
+@given(mutated(AVRO_RECORDS, FLOATS))
+def test_avro_events_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        _decode_dated(AVRO_FORMAT, data, AVRO_RECORDS[1], 1)
+
+
+@examples("avro_schema.reduced, mutated")
+@given(mutated([text.encode() for text in WRITERS], [b'"', b"{", b"[", b"]", b"null", b'"R"', b"1", b'"items":', b","]))
+def test_schemas_mutated(messages: list[bytes]) -> None:
+    """Whatever a registry says a schema is, its records are events or bad ones."""
+    for data in messages:
+        text = data.decode("latin-1")
+        made = format_of(AVRO, Schemas(lookup=lambda _, text=text: text))
+        decoded = made.decode(AVRO_RECORDS)
+        assert len(decoded.events) + len(decoded.bad) == len(AVRO_RECORDS)
+
+
+@examples("rows.decode, arbitrary bytes")
+@given(BYTES)
+def test_rows_from_arbitrary_bytes(data: bytes) -> None:
+    _decode_dated(ROWS_FORMAT, b"\x00\x00\x00\x00\x03" + data, ROWS_RECORDS[0], 2)
+
+
+@examples("rows.decode, mutated")
+@given(mutated(ROWS_RECORDS, [*FLOATS, b"\x02k", b"\x04at", b"\x02t"]))
+def test_rows_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        _decode_dated(ROWS_FORMAT, data, ROWS_RECORDS[1], 1)
+
+
+def _avro_file(codec: str) -> bytes:
+    out = io.BytesIO()
+    schema = json.loads(WRITERS[1].replace('{"type": "long", "logicalType": "timestamp-micros"}', '"long"'))
+    fastavro.writer(out, fastavro.parse_schema(schema), VALUES_OF[1:], codec=codec)
+    return out.getvalue()
+
+
+AVRO_FILES = [_avro_file(codec) for codec in ("null", "deflate")]
+
+
+@examples("read_avro, mutated")
+@given(mutated(AVRO_FILES, [*LONGS, b"null", b"deflate", b"snappy", b"xz", b"lz4"]))
+def test_avro_files_mutated(messages: list[bytes]) -> None:
+    for data in messages:
+        with suppress(FileError):
+            rows = list(read_avro(AVRO, Counted(io.BytesIO(data), "f"), "f"))
+            assert AVRO_FORMAT.encode(rows)
 
 
 NAMES = [f"streaminfer-{name}" for name in ("topic", "partition", "offset", "reason", "key", "tombstone", "")]
