@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,19 +23,40 @@ a clock, so that a replay decides the same.
 
 
 class Intake(NamedTuple):
-    """The good events (n, fields), their times in seconds since 1970 where those matter, and the bad records."""
+    """The good events (n, fields), their places where those matter, and the bad records.
+
+    Places are times in seconds since 1970, or in a window of positions those of the first record of the same pane.
+    """
 
     events: NDArray[np.float64]
-    times: NDArray[np.float64] | None
+    places: NDArray[np.float64] | None
     bad: list[Bad]
 
 
-def take(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
-    """Decodes records and dates their events; where times matter, a record has one event (see spec/load.py)."""
+def take(spec: Spec, form: EventFormat, records: Sequence[Record], pane: int | None = None) -> Intake:
+    """Decodes records and dates their events; where times matter, a record has one event (see spec/load.py).
+
+    Where panes are of so many positions, events get their places.
+    """
+    if pane is not None and records:
+        return _placed(form, records, pane)
     decoded = form.decode([record.value for record in records])
     if not spec.inference.by_time:
         return Intake(decoded.events, None, decoded.bad)
     return _dated(spec, decoded, records)
+
+
+def _placed(form: EventFormat, records: Sequence[Record], pane: int) -> Intake:
+    """Decodes pane by pane: what a format gives does not say which record an event is from."""
+    events, places, bad, begin = [], [], [], 0
+    for _, group in groupby(records, key=lambda record: record.offset // pane):
+        here = list(group)
+        decoded = form.decode([record.value for record in here])
+        events.append(decoded.events)
+        places.append(np.full(len(decoded.events), float(here[0].offset)))
+        bad += [each._replace(place=begin + each.place) for each in decoded.bad]
+        begin += len(here)
+    return Intake(np.concatenate(events), np.concatenate(places), bad)
 
 
 def _dated(spec: Spec, decoded: Decoded, records: Sequence[Record]) -> Intake:

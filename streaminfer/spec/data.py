@@ -63,7 +63,7 @@ DATA: Final = Section(
             "timestamp",
             PATH,
             "Where in an event its time is: a name, or a path of names joined by dots; RFC 3339 or seconds since 1970. "
-            "Not set means the record's own timestamp. Only inference.forget.half_life_seconds reads it.",
+            "Not set means the record's own timestamp. Only inference.forget by seconds reads it.",
             None,
         ),
         Option(

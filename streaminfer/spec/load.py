@@ -79,9 +79,16 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         made = Data(**data, schema_text=text)
         check_format(made, fields)
     how = Inference(**inference)
-    if how.by_time and made.format != "json":
-        rule = "needs data.format json: the times of events in other formats are not read yet"
-        raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])
+    for kind in how.forget or ():
+        if how.by_time and made.format != "json":
+            rule = "needs data.format json: the times of events in other formats are not read yet"
+            raise SpecError(file, [Problem(f"inference.forget.{kind}", rule, made.format)])
+        if how.windowed and (model.exactness != "exact" or model.needs_base):
+            rule = (
+                "needs a model with exact statistics, as what leaves the window must leave nothing behind; take "
+                f"{kind.replace('window', 'half_life')}"
+            )
+            raise SpecError(file, [Problem(f"inference.forget.{kind}", rule, model.kind)])
     return Spec(str(name), made, model, how, _plain(filled))
 
 
