@@ -14,7 +14,10 @@ from streaminfer.runtime.shard import Shard
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.world import EVENTS, Services, Wrong, play
 
-KINDS = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
+HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
+WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
+"""Of seven positions, each in a pane of its own; of panes of two positions that are never full; of time."""
+KINDS = [*HALF_LIVES, *WINDOWS]
 SCHEDULES = 250
 LONG_SCHEDULES = 5000
 
@@ -51,7 +54,7 @@ class ClocksLost(Master):
         return _ClocksLost(self._spec, self._bus, partition.index, self._metrics)
 
 
-@pytest.mark.parametrize("forget", KINDS, ids=str)
+@pytest.mark.parametrize("forget", HALF_LIVES, ids=str)
 def test_a_master_that_loses_its_clocks_is_found(forget: dict[str, float]) -> None:
     def play_many() -> None:
         for seed in range(SCHEDULES):
