@@ -153,6 +153,7 @@ class Shard:
         natural, about = self._described(snapshot)
         panes, shown = [], snapshot
         if self._panes is not None:
+            self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all
             panes, shown = self._panes.changes(self.published, snapshot), self._panes.summary(snapshot)
         records = snapshots.encode(shown, natural, about, self._bus.max_record_bytes, self._schemas)
         outputs = [Output(topic, data, key, self.partition.index) for key, data in records]

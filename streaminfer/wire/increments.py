@@ -113,7 +113,7 @@ def assemble(parts: list[Part], size: int, timed: bool = False, windowed: bool =
 
 def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[int, Pane]]:
     """The newest event's time, and the panes: in rising order, each with an event or more."""
-    n_panes = (sum(map(len, pieces)) // 8 - 1) // (PANE + size)
+    n_panes = max(0, sum(map(len, pieces)) // 8 - 1) // (PANE + size)
     _require(n_panes <= MOST_PANES, "panes", f"must be at most {MOST_PANES}", n_panes)
     numbers = vectors.join(pieces, 1 + n_panes * (PANE + size))
     newest, rows = float(numbers[0]), numbers[1:].reshape(n_panes, PANE + size)
