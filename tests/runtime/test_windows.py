@@ -23,7 +23,7 @@ from tests.models.examples import EXAMPLES, Example
 from tests.runtime.rig import Rig
 from tests.runtime.test_fit import _rows
 from tests.runtime.test_forgetting import NOW, counts, reasons, send
-from tests.simulation.bus import SimulatedBus
+from tests.simulation.bus import Faults, SimulatedBus
 
 KINDS = [{"window_events": 6}, {"window_seconds": 64.0}]
 EACH = pytest.mark.parametrize("forget", KINDS, ids=str)
@@ -258,6 +258,37 @@ class _Hides(SimulatedBus):
 
     def hidden(self, topic: str) -> dict[int, int]:
         return {0: 1} if topic.endswith(".statistics") else super().hidden(topic)
+
+
+class _LiesOnce(Faults):
+    """The third commit is reported and never happens, as with brokers that fail."""
+
+    commits = 0
+
+    def lies(self, operation: str) -> bool:
+        self.commits += operation == "commit"
+        return operation == "commit" and self.commits == 3
+
+
+@EACH
+def test_panes_of_a_commit_that_was_lost_are_written_again(forget: dict[str, float]) -> None:
+    rig = Rig(counts(forget))
+    worker, master = rig.worker(), rig.master(_LiesOnce())
+    resets = 0
+    for i in range(9):
+        send(rig, {"k": 10**i}, at=NOW + 10 * i)
+        for _ in range(8):
+            worker.step(0.0)
+            try:
+                master.step(0.0)
+            except Unavailable:
+                resets += 1
+                master.reset()
+            rig.clock.advance(0.01)
+    assert resets == 1
+    master.close()
+    rig.run(worker, rig.master(), rounds=20)
+    assert rig.total() == (111_111_000 if "window_events" in forget else 111_111_100)
 
 
 @EACH
