@@ -83,7 +83,9 @@ def print_summary(found: PosteriorSnapshot) -> None:
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
-    if found.spec.inference.forget is not None:
+    if found.spec.inference.windowed:
+        rest = f", {found.n_effective:,.15g} of them in the window{rest}"
+    elif found.spec.inference.forget is not None:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
     print(f"{found.n_events:,} events{rest}; {iso(snapshot.created_at)}")
     rows = [row for name, moments in found.moments.items() for row in _rows(name, moments, model.labels.get(name, ()))]

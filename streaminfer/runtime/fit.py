@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, forgetting, svb
+from streaminfer.variational import fold, rules, svb
 from streaminfer.variational.increment import Increment
 
 
@@ -18,27 +20,29 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
 
     The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
     """
-    model, forget = spec.model, forgetting.of(spec.inference.forget)
+    model, forget = spec.model, rules.of(spec.inference.forget)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(
-            "inference.forget: half_life_seconds needs the rows' times, and rows have no record's timestamp: "
-            "say in data.timestamp which field has them"
+            f"inference.forget: {', '.join(spec.inference.forget or ())} needs the rows' times, and rows have no "
+            "record's timestamp: say in data.timestamp which field has them"
         )
     snapshot = replace(fold.start(model, spec.fingerprint), frontier={0: 0})
     source = iter(rows)
     while batch := list(islice(source, spec.inference.minibatch)):
         at = snapshot.frontier[0]
-        events, times = matrix(spec.event_fields, batch, at), None
+        events = matrix(spec.event_fields, batch, at)
+        places = np.arange(at, at + len(batch), dtype=np.float64)
         if spec.time_field is not None:
-            events, times = events[:, :-1], events[:, -1]
-        weights = None if forget is None else forget.weights(len(batch), times)
+            events, places = events[:, :-1], events[:, -1]
+        weights = None if forget is None else forget.weights(len(batch), places)
         step = svb.step(model, model.posterior(snapshot.statistics), events, weights)
         increment = Increment(
             fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=at, end=at + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
-            statistics=step.statistics, n_effective=0.0 if weights is None else float(weights.sum()),
-            newest=0.0 if times is None else float(times.max()),
+            statistics=step.statistics,
         )  # fmt: skip
+        if forget is not None:
+            increment = forget.dated(model, increment, events, places)
         snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}))

@@ -15,19 +15,25 @@ from streaminfer.wire.events import Bad, EventFormat
 
 
 class Intake(NamedTuple):
-    """The good events (n, fields), their times in seconds since 1970 where those matter, and the bad records."""
+    """The good events (n, fields), their places where those matter, and the bad records.
+
+    Places are times in seconds since 1970, or the positions of their records.
+    """
 
     events: NDArray[np.float64]
-    times: NDArray[np.float64] | None
+    places: NDArray[np.float64] | None
     bad: list[Bad]
 
 
-def take(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
-    """Decodes records and dates their events."""
-    if not spec.inference.by_time:
-        decoded = form.decode([record.value for record in records])
+def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool = False) -> Intake:
+    """Decodes records and dates their events, or says at which positions they are."""
+    if spec.inference.by_time:
+        return _dated(spec, form, records)
+    decoded = form.decode([record.value for record in records])
+    if not by_position:
         return Intake(decoded.events, None, decoded.bad)
-    return _dated(spec, form, records)
+    positions = np.array([record.offset for record in records], dtype=np.float64)
+    return Intake(decoded.events, positions[decoded.places], decoded.bad)
 
 
 def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:

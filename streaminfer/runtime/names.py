@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
-from streaminfer.topics import declarations
+from streaminfer.topics import Declaration, declarations
 
 SHARDS = 1
 """One master holds the whole posterior."""
@@ -55,12 +55,18 @@ def until_idle_group(spec: Spec) -> str:
     return f"{spec.name}.until-idle"
 
 
+def declared(spec: Spec) -> dict[str, Declaration]:
+    """The declarations of the topics that a spec has, by short name."""
+    has = {None, "windows"} if spec.inference.windowed else {None}
+    return {name: each for name, each in declarations().items() if each.only_with in has}
+
+
 def topics_of(spec: Spec) -> list[Topic]:
     """Every topic of the spec's own, as declared; a topic that somebody else fills is not among them."""
     counts = {"data": spec.data.partitions, "shard": SHARDS}
     return [
         Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
-        for d in declarations().values()
+        for d in declared(spec).values()
         if (count := counts[d.partitions]) is not None
     ]
 

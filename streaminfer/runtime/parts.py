@@ -18,9 +18,9 @@ OVERHEAD: Final = 4096
 class Parts:
     """Holds the parts of one unfinished increment for each writer; a part out of turn discards what it breaks."""
 
-    def __init__(self, statistics_size: int, timed: bool = False) -> None:
-        self._statistics, self._timed = statistics_size, timed
-        self._size = statistics_size + increments.TIMED * timed
+    def __init__(self, statistics_size: int, timed: bool = False, windowed: bool = False) -> None:
+        self._statistics, self._timed, self._windowed = statistics_size, timed, windowed
+        self._size = increments.most_numbers(statistics_size, timed, windowed)
         self._open: dict[str, list[Part]] = {}
 
     def add(self, part: Part) -> Increment | None:
@@ -38,7 +38,7 @@ class Parts:
         # With more bytes than the statistics have, the decoder refuses it now instead of its being held.
         too_large = sum(len(each.value["statistics"]) for each in held) > 8 * self._size
         if too_large or len(held) == value["parts"]:
-            return increments.assemble(held, self._statistics, self._timed)
+            return increments.assemble(held, self._statistics, self._timed, self._windowed)
         self._open[value["writer"]] = held
         while len(self._open) > 1 and len(self._open) * (8 * self._size + OVERHEAD) > MAX_BYTES:
             del self._open[next(iter(self._open))]

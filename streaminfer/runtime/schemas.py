@@ -14,7 +14,7 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
 from streaminfer.runtime.registry.settings import earlier_ids, settings_from
 from streaminfer.spec import Spec
-from streaminfer.topics import declarations, formats, read
+from streaminfer.topics import formats, read
 from streaminfer.wire.avro import Schemas, schema_text
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class WriterSchemas:
 
 def _texts(spec: Spec) -> dict[str, str]:
     """The schemas of a spec's own topics, by short topic name: those declared, and that of its events if framed."""
-    found = {name: schema_text(name) for name, each in declarations().items() if each.schema is not None}
+    found = {name: schema_text(name) for name, each in names.declared(spec).items() if each.schema is not None}
     if spec.data.topic is None and spec.data.format in formats():
         file = formats()[spec.data.format].schema
         found["events"] = spec.event_schema if file is None else read(file)

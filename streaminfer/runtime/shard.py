@@ -12,11 +12,12 @@ from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, R
 from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
+from streaminfer.runtime.pane_store import PaneStore
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, forgetting
+from streaminfer.variational import fold, rules
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -34,6 +35,9 @@ class Shard:
     def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
+        self._forgetting = rules.of(spec.inference.forget)
+        window = rules.window_of(spec.inference.forget)
+        self._panes = None if window is None else PaneStore(spec, bus, index, window, schemas)
         self._writer = self.fence()
         try:
             self.published = self.restore()
@@ -41,8 +45,7 @@ class Shard:
             self._writer.close()
             raise
         self.snapshot = self.published
-        self._forgetting = forgetting.of(spec.inference.forget)
-        self._parts = Parts(spec.model.size, spec.inference.by_time)
+        self._parts = Parts(spec.model.size, spec.inference.by_time, spec.inference.windowed)
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
@@ -56,11 +59,12 @@ class Shard:
         return self._bus.writer(names.master_writer(self._spec, self.partition.index))
 
     def restore(self) -> Snapshot:
-        """The newest snapshot on the bus, or the prior."""
-        topic = names.topic(self._spec, "posterior")
-        if self._bus.hidden(topic)[self.partition.index]:
-            # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
-            raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
+        """The newest snapshot on the bus with its panes, or the prior."""
+        topics = [names.topic(self._spec, "posterior"), *([] if self._panes is None else [self._panes.partition.topic])]
+        for topic in topics:
+            if self._bus.hidden(topic)[self.partition.index]:
+                # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
+                raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found = follower.catch_up()
@@ -74,7 +78,8 @@ class Shard:
                 "it (with the schema registry that it used), or give the spec a new name."
             )
         self._metrics.restores.inc()
-        return found or fold.start(self._spec.model, self._spec.fingerprint)
+        found = found or fold.start(self._spec.model, self._spec.fingerprint)
+        return found if self._panes is None else self._panes.restored(found)
 
     def meet_partitions(self) -> None:
         """Gives every data partition seen for the first time its log start as frontier."""
@@ -142,14 +147,18 @@ class Shard:
         self.urgent = True
 
     def commit(self, member: Member, now_ms: int) -> None:
-        """Publishes the snapshot, the dead letters and the group's position in one transaction."""
+        """Publishes the snapshot, its panes, the dead letters and the group's position in one transaction."""
         snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
         topic = names.topic(self._spec, "posterior")
         natural, about = self._described(snapshot)
-        records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        panes, shown = [], snapshot
+        if self._panes is not None:
+            self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all
+            panes, shown = self._panes.changes(self.published, snapshot), self._panes.summary(snapshot)
+        records = snapshots.encode(shown, natural, about, self._bus.max_record_bytes, self._schemas)
         outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
         positions = {self.partition: Position(snapshot.read_to)}
-        self._last_offset = self._writer.commit([*self._letters, *outputs], positions, member)[-1]
+        self._last_offset = self._writer.commit([*self._letters, *panes, *outputs], positions, member)[-1]
         self._letters = []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import forgetting, svb
+from streaminfer.variational import rules, svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -58,7 +57,7 @@ class Worker:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
         self._format = format_of(spec, schemas)
-        self._forgetting = forgetting.of(spec.inference.forget)
+        self._forgetting = rules.of(spec.inference.forget)
         self._topic = names.data_topic(spec)
         self._increments = Partition(names.topic(spec, "increments"), 0)
         self._follower = Follower(spec, bus, schemas=schemas)
@@ -220,10 +219,11 @@ class Worker:
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
-        taken = intake.take(self._spec, self._format, records)
+        by_position = self._forgetting is not None and self._forgetting.pane is not None
+        taken = intake.take(self._spec, self._format, records, by_position)
         weights = None
         if self._forgetting is not None and len(taken.events):
-            weights = self._forgetting.weights(len(taken.events), taken.times)
+            weights = self._forgetting.weights(len(taken.events), taken.places)
         step = svb.step(self._spec.model, self._newest_base(), taken.events, weights)
         if not np.isfinite(step.statistics).all():
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
@@ -231,8 +231,8 @@ class Worker:
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
         n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
         increment = self._increment(batch, len(taken.events), n_bad, step=step)
-        if taken.times is not None and weights is not None:
-            increment = replace(increment, n_effective=float(weights.sum()), newest=float(taken.times.max()))
+        if self._forgetting is not None and len(taken.events):
+            increment = self._forgetting.dated(self._spec.model, increment, taken.events, taken.places)
         return buried, increment
 
     def _newest_base(self) -> Posterior:
@@ -263,10 +263,12 @@ class Worker:
     def _publish(self, learned: list[tuple[list[Output], Increment]]) -> None:
         """Dead letters are durable before the increment that passes them; increments before they count as sent."""
         letters.publish(self._bus, [letter for found, _ in learned for letter in found])
+        inference = self._spec.inference
         outputs, of = [], []
         for _, increment in learned:
-            timed = self._spec.inference.by_time
-            for data in increments.encode(increment, self._bus.max_record_bytes, self._schemas, timed):
+            for data in increments.encode(
+                increment, self._bus.max_record_bytes, self._schemas, inference.by_time, inference.windowed
+            ):
                 key = str(increment.partition).encode()
                 outputs.append(Output(self._increments.topic, data, key, self._increments.index))
                 of.append(increment)

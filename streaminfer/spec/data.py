@@ -64,7 +64,7 @@ DATA: Final = Section(
             PATH,
             "Where in an event its time is: a name, or a path of names joined by dots; RFC 3339 or seconds since 1970 "
             "(avro: or a timestamp-millis, -micros or -nanos; rows: seconds). "
-            "Not set means the record's own timestamp. Only inference.forget.half_life_seconds reads it.",
+            "Not set means the record's own timestamp. Only inference.forget by seconds reads it.",
             None,
         ),
         Option(

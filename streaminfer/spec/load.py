@@ -77,6 +77,13 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         spec = Spec(str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled))
         check_format(spec.data, spec.event_fields)
+    forget = next(iter(spec.inference.forget or ()), "")
+    if spec.inference.windowed and (model.exactness != "exact" or model.needs_base):
+        rule = (
+            "needs a model with exact statistics, as what leaves the window must leave nothing behind; take "
+            f"{forget.replace('window', 'half_life')}"
+        )
+        raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, model.kind)])
     return spec
 
 

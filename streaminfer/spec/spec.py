@@ -31,6 +31,16 @@ FORGET: Final = OneKey(
             Number(minimum=0.001, maximum=1e12),
             "An event counts half when the newest event of all is this much newer.",
         ),
+        Option(
+            "window_events",
+            Integer(1, 10**15),
+            "Only the events at this many last positions of each partition count, to within a 64th.",
+        ),
+        Option(
+            "window_seconds",
+            Number(minimum=0.01, maximum=1e12),
+            "Only events at most this much older than the newest of all count, to within a 64th.",
+        ),
     )
 )
 
@@ -72,7 +82,12 @@ class Inference:
     @property
     def by_time(self) -> bool:
         """Whether the times of events matter."""
-        return self.forget is not None and "half_life_seconds" in self.forget
+        return self.forget is not None and not self.forget.keys().isdisjoint({"half_life_seconds", "window_seconds"})
+
+    @property
+    def windowed(self) -> bool:
+        """Whether events leave the posterior altogether."""
+        return self.forget is not None and not self.forget.keys().isdisjoint({"window_events", "window_seconds"})
 
 
 @dataclass(frozen=True)

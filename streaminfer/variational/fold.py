@@ -70,6 +70,8 @@ def add(
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
+    if not absorbed and forgetting is not None:
+        held = _taken(model, held, forgetting.passed(model, held.clocks, increment))
     folded = replace(
         snapshot,
         statistics=held.statistics,
@@ -103,9 +105,13 @@ def _guarded(
 
     An increment that does not depend on its base is statistics of events: it must be proper by itself too.
     """
-    merged = _with(model, held, increment, forgetting)
+    try:
+        merged = _with(model, held, increment, forgetting)
+    except DomainError:
+        return held, Outcome.REJECTED
     if not model.needs_base:
-        fits = _proper(model, increment.statistics) and _proper(model, merged.statistics)
+        given = [increment.statistics, *(pane.statistics for pane in increment.panes.values())]
+        fits = all(_proper(model, statistics) for statistics in (*given, merged.statistics))
         return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
     if _proper(model, merged.statistics):
         return merged, Outcome.FOLDED
@@ -122,8 +128,12 @@ def _guarded(
 def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:
     if forgetting is None:
         return Held(model.merge(held.statistics, increment.statistics), held.clocks)
-    clocks = forgetting.fold(model, held.clocks, increment)
-    return Held(total(model, clocks), clocks)
+    return _taken(model, held, forgetting.fold(model, held.clocks, increment))
+
+
+def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
+    """What is held by changed clocks."""
+    return held if clocks is held.clocks else Held(total(model, clocks), clocks)
 
 
 def _proper(model: Model, statistics: NDArray[np.float64]) -> bool:

@@ -8,15 +8,16 @@ Cormode et al. 2009). Neither depends on how partitions are interleaved or who r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from streaminfer.models.model import Model, Vector
+from streaminfer.models.model import Matrix, Model, Vector
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.panes import Window
 
 FLOOR: Final = 2.0**-1000
 """A weight below this is 0: products of smaller ones would leave float64 one by one, a count before its mean."""
@@ -25,12 +26,14 @@ FLOOR: Final = 2.0**-1000
 class Clock(NamedTuple):
     """What is held of the events of one clock, as weighted when the newest of them came.
 
-    `newest` is that event's time in seconds since 1970, 0 for a clock that counts events.
+    `newest` is that event's time in seconds since 1970, 0 for a clock that counts events; a window of positions has
+    the frontier there. `window` holds the panes whose sum this is, in the hands of a master.
     """
 
     statistics: Vector
     n_effective: float
     newest: float = 0.0
+    window: Window | None = None
 
 
 Clocks = Mapping[int, Clock]
@@ -40,12 +43,29 @@ class Forgetting(Protocol):
     """How weights fall."""
 
     most_clocks: ClassVar[int]
+    """The most that a published snapshot has."""
 
-    def weights(self, n: int, times: Vector | None) -> Vector:
-        """The weights (n,) of a minibatch's n >= 1 events, in their order, when the newest of them has come."""
+    @property
+    def pane(self) -> int | None:
+        """How many positions a pane has; None: positions mean nothing.
+
+        The places of events below are positions where there are such panes, else times in seconds since 1970.
+        """
+
+    def weights(self, n: int, places: Vector | None) -> Vector | None:
+        """The weights (n,) of a minibatch's n >= 1 events, in their order, when the newest of them has come.
+
+        None: all count alike.
+        """
+
+    def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:
+        """An increment of one event or more with what the fold must know of their places."""
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        """The clocks with an increment of one event or more."""
+        """The clocks with an increment of one event or more; raises DomainError where it contradicts itself."""
+
+    def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
+        """The clocks when an increment has moved the frontier and no event of it is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +74,13 @@ class ByEvents:
 
     half_life: float
     most_clocks: ClassVar[int] = 4096
+    pane: ClassVar[int | None] = None
 
-    def weights(self, n: int, times: Vector | None) -> Vector:  # noqa: ARG002 (others need the times)
+    def weights(self, n: int, places: Vector | None) -> Vector:  # noqa: ARG002 (others need the times)
         return _halved(np.arange(n - 1, -1, -1) / self.half_life)
+
+    def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:  # noqa: ARG002
+        return increment
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         n, partition = increment.n_events, increment.partition
@@ -67,6 +91,9 @@ class ByEvents:
         aged = change if old is None else _merged(model, decayed(model, old, n / self.half_life), change)
         return {**clocks, partition: aged}
 
+    def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (nothing ages)
+        return clocks
+
 
 @dataclass(frozen=True, slots=True)
 class ByTime:
@@ -74,11 +101,16 @@ class ByTime:
 
     half_life: float
     most_clocks: ClassVar[int] = 1
+    pane: ClassVar[int | None] = None
 
-    def weights(self, n: int, times: Vector | None) -> Vector:  # noqa: ARG002 (as many as there are times)
-        if times is None:
-            raise ValueError("forgetting by time needs the times of events")
+    def weights(self, n: int, places: Vector | None) -> Vector:  # noqa: ARG002 (as many as there are times)
+        times = required(places)
         return _halved((times.max() - times) / self.half_life)
+
+    def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:  # noqa: ARG002
+        times = required(places)
+        n_effective = float(self.weights(len(times), times).sum())
+        return replace(increment, n_effective=n_effective, newest=float(times.max()))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         change = Clock(increment.statistics, increment.n_effective, increment.newest)
@@ -89,16 +121,8 @@ class ByTime:
         old, change = (decayed(model, c, (newest - c.newest) / self.half_life) for c in (old, change))
         return {0: _merged(model, old, change)._replace(newest=newest)}
 
-
-def of(forget: Mapping[str, float] | None) -> Forgetting | None:
-    """What a spec's `inference.forget` says; None: every event counts alike."""
-    if forget is None:
-        return None
-    ((kind, half_life),) = forget.items()
-    return KINDS[kind](half_life)
-
-
-KINDS: Final[Mapping[str, Callable[[float], Forgetting]]] = {"half_life_events": ByEvents, "half_life_seconds": ByTime}
+    def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (no time passes)
+        return clocks
 
 
 def decayed(model: Model, clock: Clock, halvings: float) -> Clock:
@@ -109,6 +133,13 @@ def decayed(model: Model, clock: Clock, halvings: float) -> Clock:
     if weight * clock.n_effective < FLOOR:
         return clock._replace(statistics=model.empty(), n_effective=0.0)
     return clock._replace(statistics=model.scale(clock.statistics, weight), n_effective=weight * clock.n_effective)
+
+
+def required(places: Vector | None) -> Vector:
+    """The places of events, where forgetting depends on them."""
+    if places is None:
+        raise ValueError("this way to forget needs the places of events: their times, or their positions")
+    return places
 
 
 def total(model: Model, clocks: Clocks) -> Vector:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class Pane(NamedTuple):
+    """The events of one stretch of a window."""
+
+    n_events: int
+    statistics: NDArray[np.float64]
+
+
+Panes = Mapping[int, Pane]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,7 +25,8 @@ class Increment:
     """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
 
     Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
-    sum of the weights, which are as of that time.
+    sum of the weights, which are as of that time. Where there is a window, `panes` have the statistics, and
+    `statistics` are those of no event; events that are too old when the newest has come are in no pane.
     """
 
     fingerprint: str
@@ -31,3 +44,4 @@ class Increment:
     epoch: int = 0
     n_effective: float = 0.0
     newest: float = 0.0
+    panes: Panes = field(default_factory=dict)

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from streaminfer.models import times
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.increment import Increment, Pane
+from streaminfer.variational.windows import MOST_PANES
 from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
@@ -20,6 +21,9 @@ ENVELOPE = 4096
 """Bytes left for all but the statistics of a record."""
 TIMED: Final = 2
 """Numbers after the statistics where events are forgotten by time: the sum of weights, the newest event's time."""
+PANE: Final = 2
+"""Numbers of a pane before its statistics: its index, the count of its events."""
+LARGEST_INDEX: Final = 1 << 53
 
 
 class Part(NamedTuple):
@@ -33,10 +37,18 @@ class Part(NamedTuple):
         return tuple(v for k, v in self.value.items() if k not in {"part", "statistics"})
 
 
-def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, timed: bool = False) -> list[bytes]:
-    """The records of an increment, none larger than `max_bytes`; `timed` where events are forgotten by time."""
+def encode(
+    increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, timed: bool = False, windowed: bool = False
+) -> list[bytes]:
+    """The records of an increment, none larger than `max_bytes`.
+
+    `timed` where events are forgotten by time, and `windowed` where there is a window.
+    """
     numbers = increment.statistics
-    if timed:
+    if windowed:
+        rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(increment.panes.items())]
+        numbers = np.concatenate([[increment.newest], *(part for row in rows for part in row)])
+    elif timed:
         numbers = np.append(numbers, [increment.n_effective, increment.newest])
     pieces = vectors.split(numbers, max_bytes - ENVELOPE)
     common = {
@@ -78,16 +90,41 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     return Part(value)
 
 
-def assemble(parts: list[Part], size: int, timed: bool = False) -> Increment:
+def most_numbers(size: int, timed: bool, windowed: bool) -> int:
+    """The most numbers that an increment of so many statistics has."""
+    return 1 + MOST_PANES * (PANE + size) if windowed else size + TIMED * timed
+
+
+def assemble(parts: list[Part], size: int, timed: bool = False, windowed: bool = False) -> Increment:
     """The increment that all its parts, in order, make; raises BadValue where its statistics have another size."""
     value = dict(parts[0].value)
-    numbers = vectors.join([part.value["statistics"] for part in parts], size + TIMED * timed)
+    pieces = [part.value["statistics"] for part in parts]
     del value["part"], value["parts"]
+    if windowed:
+        newest, panes = _panes(pieces, size, value["n_events"])
+        return Increment(**{**value, "statistics": np.zeros(size), "newest": newest, "panes": panes})
+    numbers = vectors.join(pieces, size + TIMED * timed)
     if timed:
         n_effective, newest = numbers[size:].tolist()
         _check_times(n_effective, newest, value["n_events"])
         value |= {"n_effective": n_effective, "newest": newest}
     return Increment(**{**value, "statistics": numbers[:size].copy()})
+
+
+def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[int, Pane]]:
+    """The newest event's time, and the panes: in rising order, each with an event or more."""
+    n_panes = max(0, sum(map(len, pieces)) // 8 - 1) // (PANE + size)
+    _require(n_panes <= MOST_PANES, "panes", f"must be at most {MOST_PANES}", n_panes)
+    numbers = vectors.join(pieces, 1 + n_panes * (PANE + size))
+    newest, rows = float(numbers[0]), numbers[1:].reshape(n_panes, PANE + size)
+    _require(times.EARLIEST <= newest <= times.LATEST, "newest", "must be a time of the years 1 to 9999", newest)
+    indices, counts = rows[:, 0], rows[:, 1]
+    whole = np.abs(indices) <= LARGEST_INDEX
+    rising = bool((whole & (indices == np.floor(indices))).all() and (np.diff(indices) > 0).all())
+    _require(rising, "panes", "must have whole numbers in rising order", indices.tolist())
+    counted = bool((counts >= 1).all() and (counts == np.floor(counts)).all() and counts.sum() <= n_events)
+    _require(counted, "panes", f"must have one event or more each, together at most {n_events}", counts.tolist())
+    return newest, {int(row[0]): Pane(int(row[1]), row[PANE:].copy()) for row in rows}
 
 
 def _check_times(n_effective: float, newest: float, n_events: int) -> None:

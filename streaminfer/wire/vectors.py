@@ -13,6 +13,11 @@ from streaminfer.wire.errors import BadValue
 _LITTLE: Final = np.dtype("<f8")
 
 
+def n_pieces(size: int, piece_bytes: int) -> int:
+    """How many pieces `split` makes of so many numbers."""
+    return max(1, -(-size // (piece_bytes // _LITTLE.itemsize)))
+
+
 def split(vector: NDArray[np.float64], piece_bytes: int) -> list[bytes]:
     """The bytes of a vector in pieces of whole numbers; at least one piece, maybe empty."""
     data = vector.astype(_LITTLE).tobytes()

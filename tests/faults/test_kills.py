@@ -14,7 +14,7 @@ import pytest
 from tests.faults.answers import MODELS, Case, linear_regression
 from tests.faults.buses import kafka_later, kind
 from tests.faults.feeding import Feeder
-from tests.faults.forgotten import by_events, by_time
+from tests.faults.forgotten import by_events, by_time, last_seconds
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
 
@@ -93,6 +93,13 @@ def test_killed_workers_and_masters_of_a_posterior_that_forgets(programs: Progra
     """The oldest row still counts a third in the end: each that were missing or there twice would be seen."""
     case, inference = by_events("linear_regression", 25_000, 4, half_life=4000)
     play(programs, bus_url, case, 5, seed=7, **inference)
+
+
+@kafka_later
+def test_killed_workers_and_masters_of_a_window(programs: Programs, bus_url: str) -> None:
+    """Two rows of three are in the window in the end, all of them passed through it."""
+    case, inference = last_seconds("linear_regression", 25_000, span=18_000)
+    play(programs, bus_url, case, 5, seed=9, **inference)
 
 
 @pytest.mark.long

@@ -8,13 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from streaminfer.bus.protocol import Partition
+from streaminfer.bus.protocol import Member, Partition
 from streaminfer.runtime.master import Master
+from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.world import EVENTS, Services, Wrong, play
 
-KINDS = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
+HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
+WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
+"""Of seven positions, each in a pane of its own; of panes of two positions that are never full; of time."""
+KINDS = [*HALF_LIVES, *WINDOWS]
 SCHEDULES = 250
 LONG_SCHEDULES = 5000
 
@@ -51,11 +55,52 @@ class ClocksLost(Master):
         return _ClocksLost(self._spec, self._bus, partition.index, self._metrics)
 
 
-@pytest.mark.parametrize("forget", KINDS, ids=str)
+@pytest.mark.parametrize("forget", HALF_LIVES, ids=str)
 def test_a_master_that_loses_its_clocks_is_found(forget: dict[str, float]) -> None:
     def play_many() -> None:
         for seed in range(SCHEDULES):
             play(seed, lambda: Services(master=ClocksLost), forget)
 
     with pytest.raises(Wrong, match="weighted otherwise"):
+        play_many()
+
+
+class _PanesApart(Shard):
+    """Writes the panes, and in another transaction the snapshot that contains them."""
+
+    def commit(self, member: Member, now_ms: int) -> None:
+        assert self._panes is not None
+        apart = self._panes.changes(self.published, replace(self.snapshot, version=self.published.version + 1))
+        if apart:
+            self._writer.commit(apart)
+        super().commit(member, now_ms)
+
+
+class PanesApart(Master):
+    def _open_shard(self, partition: Partition) -> Shard:
+        return _PanesApart(self._spec, self._bus, partition.index, self._metrics)
+
+
+class _DeadPanesKept(Shard):
+    """Never says that a pane has died."""
+
+    def commit(self, member: Member, now_ms: int) -> None:
+        assert self._panes is not None
+        self._panes._dropped = lambda *_: []  # type: ignore[method-assign]
+        super().commit(member, now_ms)
+
+
+class DeadPanesKept(Master):
+    def _open_shard(self, partition: Partition) -> Shard:
+        return _DeadPanesKept(self._spec, self._bus, partition.index, self._metrics)
+
+
+@pytest.mark.parametrize("planted", [PanesApart, DeadPanesKept])
+@pytest.mark.parametrize("forget", WINDOWS[::2], ids=str)
+def test_a_master_whose_panes_are_not_its_snapshots_stops(forget: dict[str, float], planted: type[Master]) -> None:
+    def play_many() -> None:
+        for seed in range(SCHEDULES):
+            play(seed, lambda: Services(master=planted), forget)
+
+    with pytest.raises(Fatal, match="the panes there are not those of the posterior's version"):
         play_many()

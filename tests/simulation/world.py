@@ -7,6 +7,7 @@ that a subscriber sees is checked, not only the last.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -132,7 +133,8 @@ class World:
         self.processes = [Process(f"worker-{i}", "worker") for i in range(self.rng.randint(1, 3))]
         self.processes += [Process(f"master-{i}", "master") for i in range(2)]
         self.static = self.rng.random() < 0.5
-        self.subscriber = Subscriber(self) if self.forget is None else ForgettingSubscriber(self)
+        kinds = {None: Subscriber, False: ForgettingSubscriber, True: WindowSubscriber}
+        self.subscriber = kinds[self.forget and self.spec.inference.windowed](self)
         self.broker.on_append = self.subscriber.poll
 
     def run(self) -> Snapshot:
@@ -170,7 +172,9 @@ class World:
         elif draw < 0.96:
             self.retention()
         elif draw < 0.965:
-            self.broker.compact(names.topic(self.spec, "posterior"))
+            for topic in names.topics_of(self.spec):
+                if topic.cleanup == "compact":
+                    self.broker.compact(topic.name)
         else:
             self.clock.advance(self.rng.choice([0.5, 3.0, 1.5 * SESSION]))
         self.clock.advance(self.rng.choice([0.0, 0.01, 0.05]))
@@ -367,6 +371,29 @@ class ForgettingSubscriber(Subscriber):
         ]
         if any(abs(found - wanted) > 1e-9 * wanted for found, wanted in pairs):
             raise Wrong(f"weighted otherwise: {pairs}")
+
+
+class WindowSubscriber(Subscriber):
+    """Holds every snapshot against the events between where its window begins and its frontier."""
+
+    def _check_events(self, snapshot: Snapshot) -> None:
+        world = self._world
+        ((kind, span),) = (world.forget or {}).items()
+        good: list[tuple[int, int, float]] = []
+        for partition, frontier in snapshot.frontier.items():
+            for record in world.broker.log(Partition(world.data, partition)).records:
+                value = world.value_at[partition, record.offset]
+                if record.offset < frontier and value:
+                    place = record.offset if kind == "window_events" else record.timestamp / 1000
+                    good.append((partition, value, place))
+        width = math.ceil(span / 64) if kind == "window_events" else span / 64
+        newest = max((place for _, _, place in good), default=0.0)
+        ends = snapshot.frontier if kind == "window_events" else dict.fromkeys(snapshot.frontier, newest)
+        inside = [v for partition, v, place in good if place // width >= (ends[partition] - span) // width]
+        found = (snapshot.statistics[0], snapshot.n_effective, snapshot.n_events)
+        wanted = (sum(inside), len(inside), len(good))
+        if found != wanted:
+            raise Wrong(f"another window: {found} is not {wanted}")
 
 
 def play(seed: int, services: Callable[[], Services] = Services, forget: dict[str, float] | None = None) -> Snapshot:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streaminfer.models.poisson import Poisson
 from streaminfer.spec import SpecError, load_spec, parse_spec
 from tests.spec.documents import document
 
@@ -14,7 +15,7 @@ NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
 TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
 INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget"
-FORGET = "half_life_events, half_life_seconds"
+FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
 KINDS = "bernoulli, categorical, poisson, gaussian, linear_regression"
 LONG = "x" * 100
 
@@ -89,7 +90,16 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "most 1000000000000 (got 0)"),
     (_forget({"half_life_event": 5}), "inference.forget.half_life_event: is not a known key; did you mean "
      f"'half_life_events'? known: {FORGET} (got 5)"),
-    (_forget({"window_events": 5}), f"inference.forget.window_events: is not a known key; known: {FORGET} (got 5)"),
+    (_forget({"window_event": 5}), "inference.forget.window_event: is not a known key; did you mean 'window_events'? "
+     f"known: {FORGET} (got 5)"),
+    (_forget({"window_events": 0}), "inference.forget.window_events: must be a whole number at least 1 and at most "
+     "1000000000000000 (got 0)"),
+    (_forget({"window_events": 1.5}), "inference.forget.window_events: must be a whole number at least 1 and at most "
+     "1000000000000000 (got 1.5)"),
+    (_forget({"window_seconds": 0.001}), "inference.forget.window_seconds: must be a number at least 0.01 and at most "
+     "1e+12 (got 0.001)"),
+    (_forget({"window_events": 9, "half_life_events": 9}), "inference.forget: must be a mapping with exactly one of "
+     f"{FORGET} (got {{'window_events': 9, 'half_life_events': 9}})"),
     (_forget({}), f"inference.forget: must be a mapping with exactly one of {FORGET} (got {{}})"),
     (_forget(100), f"inference.forget: must be a mapping with exactly one of {FORGET} (got 100)"),
     (_forget({"half_life_events": 1, "half_life_seconds": 2}), "inference.forget: must be a mapping with exactly one "
@@ -248,3 +258,17 @@ def test_the_file_of_an_error_inside_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec(path)
     assert str(caught.value) == f"{path}: model.exposure: must be another field than the count (got 'k')"
+
+
+@pytest.mark.parametrize(("exactness", "needs_base"), [("bound", False), ("exact", True), ("approximate", True)])
+def test_a_window_needs_exact_statistics(exactness: str, needs_base: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Poisson, "exactness", exactness)
+    monkeypatch.setattr(Poisson, "needs_base", needs_base)
+    for unit in ("events", "seconds"):
+        with pytest.raises(SpecError) as caught:
+            parse_spec(_forget({f"window_{unit}": 60}), "prices.yaml")
+        assert str(caught.value) == (
+            f"prices.yaml: inference.forget.window_{unit}: needs a model with exact statistics, as what leaves the "
+            f"window must leave nothing behind; take half_life_{unit} (got 'poisson')"
+        )
+        parse_spec(_forget({f"half_life_{unit}": 60}))

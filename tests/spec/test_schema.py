@@ -49,10 +49,12 @@ SECTIONS: list[dict[str, Any]] = [
       for value in [None, 0, 1, 10**13, *WRONG]),
     *({"inference": {"forget": value}} for value in [None, {}, *WRONG]),
     *({"inference": {"forget": {key: value}}}
-      for key in ("half_life_events", "half_life_seconds", "window_events", "half_life")
+      for key in ("half_life_events", "half_life_seconds", "window_seconds", "half_life")
       for value in [None, 0.001, 0.01, 100, 1e12, 1e15, 2e15, *WRONG]),
+    *({"inference": {"forget": {"window_events": value}}} for value in [None, 0, 1, 10**15, 10**15 + 1, 0.5, *WRONG]),
     {"inference": {"forget": {"half_life_events": 5, "half_life_seconds": 5}}},
     {"inference": {"forget": {"half_life_events": 5, "half_life_seconds": None}}},
+    {"inference": {"forget": {"half_life_events": 5, "window_events": 5}}},
     *({"data": {"timestamp": value}} for value in [None, "at", "a.b", "a..b", *WRONG]),
     *({"name": value} for value in [None, "a", "a-b-9", "A", "9a", "a_b", "x" * 40, "x" * 41, *WRONG]),
     *({"model": value} for value in [None, {"kind": "lda"}, {"kind": None}, {"kind": ["poisson"]}, *WRONG]),

@@ -18,7 +18,7 @@ from streaminfer.services import SERVICES
 from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.topics import declarations, formats, read
-from streaminfer.wire import increments, snapshots
+from streaminfer.wire import increments, panes, snapshots
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
@@ -33,6 +33,8 @@ BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS]
 def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
+    expected |= {"only_with"} & row.keys()
+    assert row.get("only_with") in {None, "windows"}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard"}
     assert row["cleanup"] in {"delete", "compact"}
@@ -113,10 +115,22 @@ def test_the_declaration_is_what_the_file_says() -> None:
         assert found.schema == (None if row["schema"] == "none" else row["schema"])
         assert (found.schema_id, found.key, found.cleanup) == (row.get("schema_id"), row["key"], row["cleanup"])
         assert (list(found.writers), list(found.readers)) == (row["writers"], row["readers"])
+        assert found.only_with == row.get("only_with")
 
 
-def test_topics_of_a_spec_are_those_declared() -> None:
-    spec = parse_spec({"name": "demo", "data": {"partitions": 7}, "model": {"kind": "bernoulli", "field": "y"}})
+@pytest.mark.parametrize(
+    "forget", [None, {"half_life_events": 9}, {"window_events": 9}, {"window_seconds": 9}], ids=str
+)
+def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) -> None:
+    spec = parse_spec(
+        {
+            "name": "demo",
+            "data": {"partitions": 7},
+            "model": {"kind": "bernoulli", "field": "y"},
+            "inference": {"forget": forget},
+        }
+    )
+    windowed = forget is not None and "half" not in str(forget)
     expected = [
         Topic(
             f"demo.{row['name']}",
@@ -126,6 +140,7 @@ def test_topics_of_a_spec_are_those_declared() -> None:
             row["max_bytes"],
         )
         for row in ROWS
+        if windowed or row["name"] != "statistics"
     ]
     assert names.topics_of(spec) == expected
     assert names.topic(spec, "dead-letters") == "demo.dead-letters"
@@ -140,4 +155,5 @@ def test_a_dead_letter_has_room_for_the_largest_event_and_its_headers() -> None:
 def test_the_code_writes_topics_that_are_declared() -> None:
     assert declarations()[increments.TOPIC].schema == "increment.avsc"
     assert declarations()[snapshots.TOPIC].schema == "snapshot.avsc"
+    assert declarations()[panes.TOPIC].schema == "statistics.avsc"
     assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from streaminfer.models.model import Model
-from streaminfer.variational import fold, forgetting, svb
+from streaminfer.variational import fold, forgetting, rules, svb
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.forgetting import ByEvents, ByTime, Clock, Clocks, Forgetting
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.windows import LastEvents, LastSeconds
 from tests.models.examples import EXAMPLES, Example, model_of
 from tests.variational.guarded import change
 
@@ -265,8 +266,13 @@ def test_what_is_dropped_or_rejected_ages_nothing(rule: Forgetting) -> None:
 
 
 def test_every_kind_of_the_spec_is_known() -> None:
-    makers: dict[str, Callable[..., Forgetting]] = {"half_life_events": ByEvents, "half_life_seconds": ByTime}
-    assert forgetting.of(None) is None
+    makers: dict[str, Callable[..., Forgetting]] = {
+        "half_life_events": ByEvents, "half_life_seconds": ByTime,
+        "window_events": LastEvents, "window_seconds": LastSeconds,
+    }  # fmt: skip
+    assert rules.of(None) is None
+    assert rules.window_of(None) is None
     for kind, maker in makers.items():
-        assert forgetting.of({kind: 3.0}) == maker(3.0)
-    assert forgetting.KINDS.keys() == makers.keys()
+        assert rules.of({kind: 3.0}) == maker(3.0)
+        assert rules.window_of({kind: 3.0}) == (maker(3.0) if kind.startswith("window") else None)
+    assert rules.KINDS.keys() == makers.keys()

@@ -19,11 +19,13 @@ from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.tables import read_avro
 from streaminfer.spec import parse_spec
-from streaminfer.wire import dead_letters, increments, snapshots
+from streaminfer.variational.increment import Pane
+from streaminfer.wire import dead_letters, increments, panes, snapshots
 from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.events import EventFormat, decode_json
 from streaminfer.wire.formats import format_of
+from streaminfer.wire.panes import Place, Shelf
 from streaminfer.wire.rows import Table, pack
 from streaminfer.wire.snapshots import Assembler, OtherSpec
 from tests.wire.budget import INPUTS, PROMISED, examples
@@ -42,6 +44,11 @@ SNAPSHOTS = [
     snapshot_record({"frontier": []}),
     *(data for _, data in snapshots.encode(snapshot(), NATURAL, ABOUT, snapshots.ENVELOPE + 16)),
 ]
+PLACE = Place(2, 7)
+PANES = [
+    data for size in (1 << 20, panes.ENVELOPE + 16)
+    for _, data in panes.encode(PLACE, Pane(4, np.arange(3.0)), FINGERPRINT, 6, size)
+]  # fmt: skip
 FIELDS = (Field("k", "count"), Field("x", "number"), Field("c", "category", ("a", "b")))
 EVENTS = [
     b'{"k":1,"x":-2.5e3,"c":"a"}',
@@ -109,6 +116,42 @@ def test_parts_in_any_order(draw: bytes) -> None:
 
 
 PART = increments.decode(INCREMENTS[0])
+
+
+def _add_panes(messages: list[bytes]) -> None:
+    shelf = Shelf(FINGERPRINT, 3, 10)
+    for data in messages:
+        for part in range(2):
+            with suppress(WireError):
+                shelf.add(f"2/7/{part}".encode(), data)
+    with suppress(WireError):
+        for clock, found in shelf.panes(6).items():
+            assert (clock, list(found)) == (2, [7])
+            assert np.isfinite(found[7].statistics).all()
+            assert found[7].statistics.shape == (3,)
+            assert found[7].n_events >= 1
+
+
+@examples("panes.add, arbitrary bytes")
+@given(BYTES)
+def test_panes_from_arbitrary_bytes(data: bytes) -> None:
+    _add_panes([data, b"\x00\x00\x00\x00\x06" + data])
+
+
+@examples("panes.add, mutated")
+@given(mutated(PANES, LONGS))
+def test_panes_mutated(messages: list[bytes]) -> None:
+    _add_panes(messages)
+
+
+@examples("increments.assemble, any panes")
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, -1.0, 0.5, 1e17, 1.7e9, 1e300, np.inf]), max_size=25))
+def test_any_numbers_as_panes(numbers: list[float]) -> None:
+    part = increments.Part({**PART.value, "statistics": np.array(numbers, "<f8").tobytes()})
+    with suppress(BadValue):
+        made = increments.assemble([part], 3, windowed=True)
+        assert sum(pane.n_events for pane in made.panes.values()) <= made.n_events
+        assert all(pane.n_events >= 1 and np.isfinite(pane.statistics).all() for pane in made.panes.values())
 
 
 @examples("snapshots.add, arbitrary bytes")

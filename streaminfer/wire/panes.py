@@ -1,0 +1,101 @@
+"""Panes of a window as records of a compacted topic: one each, or several where the statistics do not fit into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from streaminfer.variational.increment import Pane
+from streaminfer.wire import vectors
+from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import BadValue
+from streaminfer.wire.increments import LARGEST_INDEX, MAX_PARTS
+
+TOPIC: Final = "statistics"
+ENVELOPE: Final = 1024
+"""Bytes left for all but the statistics of a record."""
+
+
+class Place(NamedTuple):
+    """Where a pane belongs: to which clock, and its index there."""
+
+    clock: int
+    pane: int
+
+
+def keys(place: Place, size: int, max_bytes: int) -> list[bytes]:
+    """The keys of a pane's records."""
+    return [_key(place, part) for part in range(vectors.n_pieces(size, max_bytes - ENVELOPE))]
+
+
+def encode(
+    place: Place, pane: Pane, fingerprint: str, version: int, max_bytes: int, schemas: Schemas = DECLARED
+) -> list[tuple[bytes, bytes]]:
+    """(key, record) of every part of a pane, none larger than `max_bytes`."""
+    pieces = vectors.split(pane.statistics, max_bytes - ENVELOPE)
+    common = {
+        "fingerprint": fingerprint,
+        "version": version,
+        "clock": place.clock,
+        "pane": place.pane,
+        "n_events": pane.n_events,
+        "parts": len(pieces),
+    }
+    return [
+        (_key(place, part), schemas.encode(TOPIC, {**common, "part": part, "statistics": piece}))
+        for part, piece in enumerate(pieces)
+    ]
+
+
+class Shelf:
+    """Takes the records of the topic in their order; what is left in the end are the live panes.
+
+    `most` bounds the records that are held at a time.
+    """
+
+    def __init__(self, fingerprint: str, size: int, most: int, schemas: Schemas = DECLARED) -> None:
+        self._fingerprint, self._size, self._most, self._schemas = fingerprint, size, most, schemas
+        self._held: dict[bytes, Mapping[str, Any]] = {}
+
+    def add(self, key: bytes | None, data: bytes | None) -> None:
+        """One record; a tombstone takes a pane away. Raises WireError where it is no pane of this spec."""
+        if data is None:
+            self._held.pop(key or b"", None)
+            return
+        value = self._schemas.decode(TOPIC, data)
+        if value["fingerprint"] != self._fingerprint:
+            raise BadValue(f"fingerprint must be {self._fingerprint} (got {value['fingerprint'][:20]!r})")
+        numbers = (value["clock"], value["part"], value["parts"] - 1 - value["part"])
+        if min(numbers) < 0 or value["parts"] > MAX_PARTS or abs(value["pane"]) > LARGEST_INDEX:
+            raise BadValue(f"part {value['part']} of {value['parts']} of pane {value['pane']} cannot be")
+        if min(value["n_events"], value["version"]) < 1 or len(value["statistics"]) > 8 * self._size:
+            raise BadValue(f"{value['n_events']} events of version {value['version']} are no pane")
+        if key != _key(Place(value["clock"], value["pane"]), value["part"]):
+            raise BadValue(f"the key must be that of pane {value['pane']} (got {key!r})")
+        self._held[key] = value
+        if len(self._held) > self._most:
+            raise BadValue(f"there must not be more than {self._most} records of live panes")
+
+    def panes(self, version: int) -> dict[int, dict[int, Pane]]:
+        """The panes by clock and index; raises BadValue where one is not whole, or newer than a version."""
+        parts: dict[Place, list[Mapping[str, Any]]] = {}
+        for value in self._held.values():
+            parts.setdefault(Place(value["clock"], value["pane"]), []).append(value)
+        found: dict[int, dict[int, Pane]] = {}
+        for place, values in sorted(parts.items()):
+            found.setdefault(place.clock, {})[place.pane] = self._whole(place, values, version)
+        return found
+
+    def _whole(self, place: Place, values: Sequence[Mapping[str, Any]], version: int) -> Pane:
+        values = sorted(values, key=lambda value: int(value["part"]))
+        first = values[0]
+        alike = {(value["version"], value["n_events"], value["parts"]) for value in values}
+        if len(alike) > 1 or len(values) != first["parts"]:
+            raise BadValue(f"pane {place.pane} of clock {place.clock} is not whole")
+        if first["version"] > version:
+            raise BadValue(f"pane {place.pane} of clock {place.clock} is of the later version {first['version']}")
+        return Pane(first["n_events"], vectors.join([value["statistics"] for value in values], self._size))
+
+
+def _key(place: Place, part: int) -> bytes:
+    return f"{place.clock}/{place.pane}/{part}".encode()
