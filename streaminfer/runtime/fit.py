@@ -9,8 +9,9 @@ from typing import Any
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, forgetting, svb
+from streaminfer.variational import fold, svb
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reaction import rule_of
 
 
 def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
@@ -18,7 +19,7 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
 
     The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
     """
-    model, forget = spec.model, forgetting.of(spec.inference.forget)
+    model, forget = spec.model, rule_of(spec)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(
             "inference.forget: half_life_seconds needs the rows' times, and rows have no record's timestamp: "
@@ -39,6 +40,6 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
             statistics=step.statistics, n_effective=0.0 if weights is None else float(weights.sum()),
             newest=0.0 if times is None else float(times.max()),
         )  # fmt: skip
-        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget)
+        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget, spec.drift)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}))

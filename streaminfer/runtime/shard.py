@@ -16,9 +16,10 @@ from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, forgetting
+from streaminfer.variational import fold
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -41,7 +42,7 @@ class Shard:
             self._writer.close()
             raise
         self.snapshot = self.published
-        self._forgetting = forgetting.of(spec.inference.forget)
+        self._forgetting = rule_of(spec)
         self._parts = Parts(spec.model.size, spec.inference.by_time)
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
@@ -127,13 +128,22 @@ class Shard:
 
     def _fold(self, increment: Increment) -> None:
         fresh_from = self._retry.get(increment.partition, self.published.version)
-        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from, self._forgetting)
+        before, spec = self.snapshot, self._spec
+        self.snapshot, outcome = fold.add(spec.model, before, increment, fresh_from, self._forgetting, spec.drift)
+        self._tell_alarm(before)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
         elif outcome.moved:
             self._retry.pop(increment.partition, None)
         self.urgent = self.urgent or not outcome.moved
+
+    def _tell_alarm(self, before: Snapshot) -> None:
+        found = self.snapshot.drift
+        if found is None or found.n_alarms == (0 if before.drift is None else before.drift.n_alarms):
+            return
+        what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
+        log.warning("drift: alarm %d after %d events: scores fell; %s", found.n_alarms, found.alarm_at, what)
 
     def _bury(self, record: Record, error: WireError) -> None:
         log.error("%s offset %d: %s", record.partition, record.offset, error)
@@ -178,6 +188,9 @@ class Shard:
         metrics.dead_lettered.set(snapshot.n_dead_lettered)
         metrics.damped.set(snapshot.n_damped)
         metrics.rejected.set(snapshot.n_rejected)
+        if snapshot.drift is not None:
+            metrics.alarms.set(snapshot.drift.n_alarms)
+            metrics.drift.set(snapshot.drift.log_evidence)
         if snapshot.n_events:
             metrics.score.set(snapshot.score / snapshot.n_events)
 

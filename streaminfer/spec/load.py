@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,13 @@ import yaml
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec.data import DATA, Data, check_data, check_format, located, read_schema
+from streaminfer.spec.drift import DRIFT, made
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_BITS: Final = 4096
-SECTIONS: Final = ("name", "data", "model", "inference")
+SECTIONS: Final = ("name", "data", "model", "inference", "drift")
 
 
 class SpecError(ValueError):
@@ -65,24 +67,25 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         NAME.check(name, "name", problems)
     data = DATA.check(_section(document, "data"), "data", problems)
     inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
+    drift = None if document.get("drift") is None else DRIFT.check(document["drift"], "drift", problems)
     model_section = _required(document, "model", "what is inferred", problems)
     kind, options = _model_options(model_section, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
-    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference}
+    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     with _together("model", file):
         model = MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
         fields = located(model.fields, data["fields"])
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
-        made = Data(**data, schema_text=text)
-        check_format(made, fields)
+        read = Data(**data, schema_text=text)
+        check_format(read, fields)
     how = Inference(**inference)
-    if how.by_time and made.format != "json":
+    if how.by_time and read.format != "json":
         rule = "needs data.format json: the times of events in other formats are not read yet"
-        raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])
-    return Spec(str(name), made, model, how, _plain(filled))
+        raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, read.format)])
+    return Spec(str(name), read, model, how, _plain(filled), None if drift is None else made(drift))
 
 
 def _refuse_excess(document: object, file: str) -> None:
@@ -162,3 +165,9 @@ class _StrictLoader(yaml.SafeLoader):
             if isinstance(key_node, yaml.ScalarNode):
                 seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 takes 1e7 for a string, YAML 1.2 and everybody who writes it for a number.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+\Z"), list("-+0123456789")
+)
