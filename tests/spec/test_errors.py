@@ -28,8 +28,8 @@ def _forget(value: Any) -> dict[str, Any]:
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
-    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference "
-     "(got {})"),
+    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, "
+     "inference, drift (got {})"),
     (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, drift (got 1)"),
     (document(name=None), "name: is required: the prefix of every topic (got None)"),
     (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
@@ -48,6 +48,17 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(data={"format": "rows"}, inference={"forget": {"half_life_seconds": 60}}),
      "inference.forget.half_life_seconds: needs data.format json: the times of events in other formats are not read "
      "yet (got 'rows')"),
+    (document(drift=1e7), "drift: must be a mapping of keys to values (got 10000000.0)"),
+    (document(drift={"events_per_false_alarm": 0}), "drift.events_per_false_alarm: must be a number at least 1 and "
+     "at most 1e+15 (got 0)"),
+    (document(drift={"events_per_alarm": 1}), "drift.events_per_alarm: is not a known key; did you mean "
+     "'events_per_false_alarm'? known: events_per_false_alarm, block_events, react (got 1)"),
+    (document(drift={"block_events": 0}), "drift.block_events: must be a whole number at least 1 and at most 1000000 "
+     "(got 0)"),
+    (document(drift={"react": "forget"}), "drift.react: must be report, or a mapping with half_life_events, for_events "
+     "(got 'forget')"),
+    (document(drift={"react": {"half_life_events": 5}}), "drift.react.for_events: is required: How many events after "
+     "an alarm the reaction lasts. (got None)"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),
