@@ -4,13 +4,14 @@ Minibatches' scores are put together to blocks, and a block's mean score is comp
 rank (see `ranks`): the model need not be right. Bets that ranks are low make an e-detector of the kind of
 Shiryaev-Roberts (Shin, Ramdas & Rinaldo 2023, «E-detectors»): R <- (R + n) e for a block of n events, where e >= 0 has
 the mean 1 given the past. So R less the events seen is a martingale, and at the first time R reaches the budget A the
-expected number of events is at least A (optional stopping).
+expected number of events is at least A (optional stopping). There is an R for all blocks and one for each lane's own,
+as a change may be everywhere or in one partition; those of the lanes together have seen each event once too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Final, NamedTuple
@@ -28,6 +29,9 @@ _NORMAL: Final = NormalDist()
 _MASK: Final = (1 << 64) - 1
 
 
+Row = tuple[float, ...]
+
+
 class Block(NamedTuple):
     """Events whose scores are summed until there are enough of them."""
 
@@ -37,10 +41,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the next step needs: R of every bet, the block that is open in each lane, and the pools of ranks by kind."""
+    """What the next step needs: R by bet, the block that is open in each lane, and the pools of ranks by kind.
+
+    `evidence` has a row of all bets for all blocks together, then one for the blocks of each lane.
+    """
 
     block_events: int
-    evidence: tuple[float, ...] = (0.0,) * len(DROPS)
+    evidence: tuple[Row, ...] = ((0.0,) * len(DROPS),) * (1 + LANES)
     open: tuple[Block, ...] = (Block(),) * LANES
     pools: Mapping[int, Pool] = field(default_factory=dict)
     n_alarms: int = 0
@@ -50,7 +57,7 @@ class State:
     @property
     def mean_evidence(self) -> float:
         """R of the mixture of bets; the alarm comes where it reaches the budget."""
-        return sum(self.evidence) / len(DROPS)
+        return sum(map(sum, self.evidence)) / len(DROPS) / 2
 
     @property
     def log_evidence(self) -> float:
@@ -89,8 +96,9 @@ def step(state: State, scored: Scored, budget: float, n_events: int) -> State:
     stepped = replace(opened, pools={**state.pools, kind: pool})
     if share is None:
         return stepped
-    evidence = tuple((r + block.n_events) * bet(share, drop) for r, drop in zip(state.evidence, DROPS, strict=True))
-    stepped = replace(stepped, evidence=evidence)
+    stepped = replace(
+        stepped, evidence=_won(state.evidence, lane, block.n_events, [bet(share, drop) for drop in DROPS])
+    )
     if stepped.mean_evidence < budget:
         return stepped
     return State(state.block_events, n_alarms=state.n_alarms + 1, alarm_at=n_events)
@@ -99,6 +107,13 @@ def step(state: State, scored: Scored, budget: float, n_events: int) -> State:
 def bet(share: Share, drop: float) -> float:
     """The mean over a share of the density of ranks when N(0, 1) has become N(-drop, 1); its integral is 1."""
     return (_fallen(share.high, drop) - _fallen(share.low, drop)) / (share.high - share.low)
+
+
+def _won(evidence: tuple[Row, ...], lane: int, n: int, bets: Sequence[float]) -> tuple[Row, ...]:
+    rows = list(evidence)
+    for i in (0, 1 + lane):
+        rows[i] = tuple((r + n) * e for r, e in zip(rows[i], bets, strict=True))
+    return tuple(rows)
 
 
 def _fallen(rank: float, drop: float) -> float:

@@ -15,7 +15,9 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 EDGES: Final = 31
-FIRST_STRIDE: Final = 8
+SKIPPED: Final = 8
+"""The first values are not looked at: scores on little more than the prior would be the low end of the reference."""
+FIRST_STRIDE: Final = 2
 LAST_STRIDE: Final = 1024
 """Strides double from reference to reference up to this, so that each is of about the newer half of all values."""
 
@@ -27,8 +29,8 @@ class Pool(NamedTuple):
     masses: tuple[int, ...] = ()
     aside: tuple[float, ...] = ()
     stride: int = 1
-    since: int = 0
-    """Values since the last that was set aside."""
+    since: int = -SKIPPED
+    """Values since the last that was set aside; below 0 where there are still some to skip."""
 
 
 class Share(NamedTuple):
@@ -39,8 +41,10 @@ class Share(NamedTuple):
 
 
 def step(pool: Pool, value: float) -> tuple[Pool, Share | None]:
-    """The pool with one more value, and where it stands; None where it was set aside."""
+    """The pool with one more value, and where it stands; None where it was set aside or skipped."""
     since = pool.since + 1
+    if since <= 0:
+        return pool._replace(since=since), None
     if since == pool.stride:
         return _set_aside(pool, value), None
     found = bisect_right(pool.edges, value)
@@ -56,4 +60,4 @@ def _set_aside(pool: Pool, value: float) -> Pool:
     if len(aside) < EDGES:
         return pool._replace(aside=aside, since=0)
     stride = FIRST_STRIDE if pool.stride == 1 else min(2 * pool.stride, LAST_STRIDE)
-    return Pool(tuple(sorted(aside)), (1,) * (EDGES + 1), (), stride)
+    return Pool(tuple(sorted(aside)), (1,) * (EDGES + 1), (), stride, 0)

@@ -1,8 +1,8 @@
 """What is known of drift, as the bytes in a snapshot's manifest: little-endian float64.
 
-block_events, R of each bet, (events, score) of each lane's open block, then a row for each pool: its kind, stride,
-values since the last set aside, how many are aside, those (padded with 0), and the reference with the bins' masses (0
-where there is none yet).
+block_events, R of each bet (of all blocks, then of each lane's), (events, score) of each lane's open block, then a row
+for each pool: its kind, stride, values since the last set aside, how many are aside, those (padded with 0), and the
+reference with the bins' masses (0 where there is none yet).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 
 from streaminfer.variational.drift import DROPS, LANES, SIZES, Block, State
-from streaminfer.variational.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, Pool
+from streaminfer.variational.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, SKIPPED, Pool
 from streaminfer.wire import vectors
 from streaminfer.wire.errors import BadValue
 
-HEAD: Final = 1 + len(DROPS) + 2 * LANES
+EVIDENCE: Final = (1 + LANES) * len(DROPS)
+HEAD: Final = 1 + EVIDENCE + 2 * LANES
 ROW: Final = 4 + EDGES + EDGES + (EDGES + 1)
 MAX_BYTES: Final = 8 * (HEAD + LANES * SIZES * ROW)
 _STRIDES: Final = {1, *(FIRST_STRIDE << k for k in range(20) if FIRST_STRIDE << k <= LAST_STRIDE)}
@@ -26,7 +27,7 @@ _LARGEST: Final = 2.0**53
 
 def encode(state: State) -> bytes:
     """The bytes of a state; not the alarms, which are fields of their own."""
-    numbers: list[float] = [state.block_events, *state.evidence]
+    numbers: list[float] = [state.block_events, *(r for row in state.evidence for r in row)]
     for block in state.open:
         numbers += block
     for kind in sorted(state.pools):
@@ -46,10 +47,10 @@ def decode(data: bytes, n_alarms: int, alarm_at: int) -> State:
     if rest or not 0 <= n_pools <= LANES * SIZES:
         raise BadValue(f"{len(data)} bytes are no state of drift")
     numbers = vectors.join([data], len(data) // 8).tolist()
-    block_events, evidence = _count(numbers[0], 1), tuple(numbers[1 : 1 + len(DROPS)])
-    blocks = zip(numbers[1 + len(DROPS) : HEAD : 2], numbers[2 + len(DROPS) : HEAD : 2], strict=True)
-    opened = tuple(Block(_count(n), score) for n, score in blocks)
-    if min(evidence) < 0 or max(n for n, _ in opened) >= block_events:
+    block_events, won, rest_of_head = _count(numbers[0], 1), numbers[1 : 1 + EVIDENCE], numbers[1 + EVIDENCE : HEAD]
+    evidence = tuple(tuple(won[i : i + len(DROPS)]) for i in range(0, EVIDENCE, len(DROPS)))
+    opened = tuple(Block(_count(n), score) for n, score in zip(rest_of_head[::2], rest_of_head[1::2], strict=True))
+    if min(won) < 0 or max(n for n, _ in opened) >= block_events:
         raise BadValue("evidence of drift is negative, or an open block is full")
     pools = dict(_pool(numbers[i : i + ROW]) for i in range(HEAD, len(numbers), ROW))
     if len(pools) < n_pools or not pools.keys() <= set(range(LANES * SIZES)):
@@ -58,7 +59,9 @@ def decode(data: bytes, n_alarms: int, alarm_at: int) -> State:
 
 
 def _pool(row: list[float]) -> tuple[int, Pool]:
-    kind, stride, since, n_aside = (_count(number) for number in row[:4])
+    kind, stride, n_aside = _count(row[0]), _count(row[1]), _count(row[3])
+    fresh = stride == 1 and n_aside == 0
+    since = _count(row[2], -SKIPPED if fresh else 0)
     aside, edges, masses = row[4 : 4 + EDGES], row[4 + EDGES : 4 + 2 * EDGES], row[4 + 2 * EDGES :]
     if stride not in _STRIDES or since >= stride or n_aside >= EDGES:
         raise BadValue(f"a stride of {stride} with {since} values since the last of {n_aside} cannot be")

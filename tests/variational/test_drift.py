@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_evidence_is_the_sum_over_all_times_at_which_a_change_may_have_been() ->
     assert alarms == []
     pools: dict[tuple[int, int], Pool] = {}
     opened = {0: (0, 0.0), 1: (0, 0.0)}
-    won: list[tuple[int, Share]] = []
+    won: list[tuple[int, int, Share]] = []
     for partition, end, n, score in stream:
         total, summed = opened[partition][0] + n, opened[partition][1] + score
         opened[partition] = (0, 0.0) if total >= 4 else (total, summed)
@@ -63,13 +64,15 @@ def test_evidence_is_the_sum_over_all_times_at_which_a_change_may_have_been() ->
             kind = (partition, total >= 8)
             value = (summed + drift.uniform(partition, end)) / total
             pools[kind], share = ranks.step(pools.get(kind, Pool()), value)
-            won += [] if share is None else [(total, share)]
+            won += [] if share is None else [(partition, total, share)]
     assert len(won) > 100
     for k, drop in enumerate(DROPS):
-        bets = np.array([bet(share, drop) for _, share in won])
-        products = np.cumprod(bets[::-1])[::-1]
-        assert state.evidence[k] == pytest.approx(np.dot([n for n, _ in won], products), rel=1e-9)
-    assert state.mean_evidence == pytest.approx(np.mean(state.evidence))
+        for row, lanes in [(0, {0, 1}), (1, {0}), (2, {1}), (3, set())]:
+            own = [(n, bet(share, drop)) for lane, n, share in won if lane in lanes]
+            products = np.cumprod([e for _, e in own][::-1])[::-1]
+            assert state.evidence[row][k] == pytest.approx(np.dot([n for n, _ in own], products), rel=1e-9)
+    mean = np.mean(state.evidence, axis=1)
+    assert state.mean_evidence == pytest.approx(mean[0] / 2 + mean[1:].sum() / 2, rel=1e-12)
     assert state.log_evidence == math.log(state.mean_evidence)
     assert State(4).log_evidence == 0.0
 
@@ -94,19 +97,19 @@ def test_alarms_without_drift_stay_in_the_budget(name: str) -> None:
 
 
 def test_the_mean_of_the_evidence_is_the_number_of_events_compared() -> None:
-    """R less the events is a martingale. 400 streams, 40 bets of one event each: five standard errors."""
+    """R less the events is a martingale. 400 streams, 20 bets of one event each: five standard errors."""
     rng = np.random.default_rng(11)
     found, n_compared = [], 0
     for _ in range(400):
-        state, _ = run(blocks(rng.exponential(size=31 + 20) * -9, 1), block_events=1, budget=1e300)
-        found.append(state.evidence[:2])  # of the smaller drops: the others' mean is from events too rare to be seen
-        n_compared = 20 - 20 // ranks.FIRST_STRIDE
+        state, _ = run(blocks(rng.exponential(size=8 + 31 + 40) * -9, 1), block_events=1, budget=1e300)
+        found.append(state.evidence[0][:2])  # of the smaller drops: the others' mean is from events too rare to be seen
+        n_compared = 40 - 40 // ranks.FIRST_STRIDE
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / 20
     assert (np.abs(mean - n_compared) < 5 * error).all(), (mean, error)
-    assert (error < 2).all()
+    assert (error < 4).all()
 
 
-@pytest.mark.parametrize(("drop", "most"), [(1.0, 120), (2.0, 20), (4.0, 8), (1e9, 8)])
+@pytest.mark.parametrize(("drop", "most"), [(1.0, 120), (2.0, 20), (4.0, 10), (1e9, 10)])
 def test_a_fall_of_the_score_is_found(drop: float, most: int) -> None:
     """In standard deviations of a block's score; a bet of 32 to 1 in each block cannot reach 1e7 events in three."""
     scores = np.random.default_rng(5).normal(size=700) * 11 - 300
@@ -169,6 +172,7 @@ def test_minibatches_are_put_together_to_blocks_of_their_partition() -> None:
     stream = [Scored(i % 2, i, 3, score) for i, score in enumerate(scores)]
     state, _ = run(stream, block_events=7)
     assert [tuple(block) for block in state.open[:3]] == [(6, -10.0), (6, -16.0), (0, 0.0)]
+    state = replace(state, pools={0: Pool(since=0)})
     after = drift.step(state, Scored(0, 9, 1, -1.0), BUDGET, 13)
     assert after.open[0] == (0, 0.0)
     ((kind, pool),) = after.pools.items()

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from streaminfer.variational import ranks
-from streaminfer.variational.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, Pool, Share
+from streaminfer.variational.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, SKIPPED, Pool, Share
 
 History = tuple[Share | None, ...]
 
 
 def seen(values: tuple[float, ...]) -> History:
-    pool, shares = Pool(), []
+    pool, shares = Pool(since=0), []
     for value in values:
         pool, share = ranks.step(pool, value)
         shares.append(share)
@@ -43,7 +43,7 @@ def test_a_share_is_the_probability_of_itself_given_the_past(monkeypatch: pytest
 
 
 def test_references_are_what_was_set_aside_and_strides_double() -> None:
-    pool, strides = Pool(), [1]
+    pool, strides = Pool(since=0), [1]
     values = np.random.default_rng(0).normal(size=5000).tolist()
     aside: list[float] = []
     for value in values:
@@ -78,6 +78,9 @@ def test_the_last_stride_stays() -> None:
 
 def test_low_values_have_low_shares() -> None:
     pool = Pool()
+    for _ in range(SKIPPED):
+        pool, share = ranks.step(pool, -1e9)
+        assert (share, pool.aside) == (None, ()), "the first are not looked at"
     for value in range(EDGES):
         pool, share = ranks.step(pool, value)
         assert share is None
@@ -85,4 +88,5 @@ def test_low_values_have_low_shares() -> None:
     assert ranks.step(pool, 99.0)[1] == (31 / 32, 1.0)
     assert ranks.step(pool, 15.0)[1] == (16 / 32, 17 / 32)
     pool, _ = ranks.step(pool, -1.0)
+    pool, _ = ranks.step(pool, 0.0)  # set aside, so it makes no gap
     assert ranks.step(pool, -2.0)[1] == (0.0, 2 / 33)

@@ -52,10 +52,10 @@ def test_everything_held_is_halved_for_a_while(forget: dict[str, float] | None) 
     snapshot = start(spec)
     folded: list[tuple[int, float, np.ndarray]] = []
     lasting = 0
-    for i in range(90):
+    for i in range(240):
         partition, k = i % 2, float(i)
         before = snapshot
-        snapshot, outcome = add(spec, snapshot, increment(spec, snapshot, partition, k, -100.0 - 50.0 * (i > 70)))
+        snapshot, outcome = add(spec, snapshot, increment(spec, snapshot, partition, k, -100.0 - 50.0 * (i > 200)))
         assert outcome is Outcome.FOLDED
         reaction = 0.5 ** (min(N, lasting) / HALF_LIFE)
         lasting = max(0, lasting - N)
@@ -81,21 +81,21 @@ def test_everything_held_is_halved_for_a_while(forget: dict[str, float] | None) 
 def test_a_report_changes_nothing_of_the_posterior() -> None:
     watched, plain = counts(react="report"), parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
     one, other = start(watched), start(plain)
-    for i in range(90):
-        change = increment(plain, other, 0, float(i), -100.0 - 50.0 * (i > 70))
+    for i in range(220):
+        change = increment(plain, other, 0, float(i), -100.0 - 50.0 * (i > 190))
         one, _ = add(watched, one, change)
         other, _ = add(plain, other, change)
     assert one.drift is not None
     assert (one.drift.n_alarms, other.drift) == (1, None)
     assert one.statistics.tobytes() == other.statistics.tobytes()
-    assert (one.clocks, one.n_effective) == ({}, 360)
+    assert (one.clocks, one.n_effective) == ({}, 880)
 
 
 def test_rejected_dropped_and_empty_increments_neither_age_nor_count_as_scores() -> None:
     spec = counts()
     snapshot = start(spec)
-    for i in range(75):
-        snapshot, _ = add(spec, snapshot, increment(spec, snapshot, 0, 3.0, -100.0 - 50.0 * (i > 70)))
+    for i in range(205):
+        snapshot, _ = add(spec, snapshot, increment(spec, snapshot, 0, 3.0, -100.0 - 50.0 * (i > 190)))
     assert snapshot.drift is not None
     assert snapshot.drift.n_alarms == 1
     good = increment(spec, snapshot, 0, 3.0, -150.0)
