@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.programs import Programs, document
 
-EVENTS, CHANGE, N = 2100, 1600, 16
+EVENTS, CHANGE, N = 2096, 1600, 16
 REACT = {"half_life_events": 40.0, "for_events": 100}
 
 

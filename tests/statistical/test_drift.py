@@ -101,6 +101,20 @@ def test_alarms_without_drift_stay_in_the_budget(case: str) -> None:
     assert found <= allowed + 5 * math.sqrt(allowed)
 
 
+@pytest.mark.long
+def test_dependence_between_blocks_breaks_the_budget_and_longer_blocks_restore_it() -> None:
+    """Outside the assumption: scores of minibatches of 16 events with a correlation of 0.9 from each to the next."""
+    rng, level, stream = np.random.default_rng(5), 0.0, []
+    for i in range(40_000):
+        level = 0.9 * level + math.sqrt(1 - 0.9**2) * rng.normal()
+        stream.append(Scored(0, 16 * (i + 1), 16, 20 * level))
+    allowed = stream[-1].end / 1e4
+    found = {block: len(alarms(stream, block, 1e4)) for block in (16, 128, 1024)}
+    print(f"dependent: {found}, {allowed:.0f} allowed")
+    assert found[16] > allowed + 5 * math.sqrt(allowed)
+    assert found[1024] <= allowed + 5 * math.sqrt(allowed)
+
+
 DELAYS: list[tuple[str, str, Draw, float, int]] = [
     ("gaussian, mean up by", "gaussian", lambda rng, n: rng.normal(size=n), 0.5, 40_000),
     ("gaussian, mean up by", "gaussian", lambda rng, n: rng.normal(size=n), 1.0, 6_000),
