@@ -80,9 +80,9 @@ def test_avro(case: str) -> None:
 
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
-    """With an empty frontier, one chunk version and 3 statistics in its place the same bytes are read to the end."""
+    """With an empty frontier, one chunk version, 3 statistics and no drift in its place the same bytes are read to the end."""
     value = DECLARED.decode(
-        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3)
+        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3) + _long(0)
     )
     assert value["manifest"]["frontier"] == []
     assert value["manifest"]["chunk_versions"] == [6]
