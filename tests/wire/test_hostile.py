@@ -80,7 +80,7 @@ def test_avro(case: str) -> None:
 
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
-    """With an empty frontier, one chunk version, 3 statistics and no drift in its place the same bytes are read to the end."""
+    """With an empty frontier, one chunk version, 3 statistics and no drift after it the bytes are read to the end."""
     value = DECLARED.decode(
         "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3) + _long(0)
     )
