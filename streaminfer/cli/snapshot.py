@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, prin
 from streaminfer.models.model import Moments
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.view import PosteriorSnapshot
-from streaminfer.spec import Spec, load_spec
+from streaminfer.spec import Drift, Spec, load_spec
+from streaminfer.variational import drift
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
@@ -85,13 +87,21 @@ def print_summary(found: PosteriorSnapshot) -> None:
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
     if found.spec.inference.windowed:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
-    elif found.spec.inference.forget is not None:
+    elif snapshot.clocks:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
     print(f"{found.n_events:,} events{rest}; {iso(snapshot.created_at)}")
+    if snapshot.drift is not None and found.spec.drift is not None:
+        print(_drift_line(snapshot.drift, found.spec.drift))
     rows = [row for name, moments in found.moments.items() for row in _rows(name, moments, model.labels.get(name, ()))]
     print_table(["parameter", "mean", "sd"], rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
         print(f"... and {len(rows) - MAX_ROWS} more: --json shows all")
+
+
+def _drift_line(state: drift.State, watch: Drift) -> str:
+    alarm = math.log(watch.events_per_false_alarm)
+    newest = f", the newest after {state.alarm_at:,} events" if state.n_alarms else ""
+    return f"drift: {state.n_alarms:,} alarms{newest}; log evidence {state.log_evidence:.3g}, alarm at {alarm:.3g}"
 
 
 def one_line(found: PosteriorSnapshot) -> str:

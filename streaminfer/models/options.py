@@ -276,6 +276,26 @@ class OneOrMany:
         return {"oneOf": [self.item.json_schema(), Listing(self.item, unique=False).json_schema()]}
 
 
+@dataclass(frozen=True, slots=True)
+class WordOr:
+    """One word, or a mapping that says more."""
+
+    word: str
+    section: Section
+
+    def check(self, value: object, field: str, problems: list[Problem]) -> Any:
+        if value == self.word:
+            return self.word
+        if not isinstance(value, Mapping):
+            keys = ", ".join(option.name for option in self.section.options)
+            problems.append(Problem(field, f"must be {self.word}, or a mapping with {keys}", value))
+            return self.word
+        return self.section.check(value, field, problems)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"oneOf": [{"const": self.word}, self.section.json_schema()]}
+
+
 def unknown_name(name: str, names: Sequence[str], what: str) -> str:
     """The rule an unknown name breaks, with the nearest right one where one is near."""
     near = get_close_matches(name, names, n=1, cutoff=0.6)

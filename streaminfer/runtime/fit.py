@@ -11,8 +11,9 @@ import numpy as np
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, rules, svb
+from streaminfer.variational import fold, svb
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reaction import rule_of
 
 
 def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
@@ -20,7 +21,7 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
 
     The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
     """
-    model, forget = spec.model, rules.of(spec.inference.forget)
+    model, forget = spec.model, rule_of(spec)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(
             f"inference.forget: {', '.join(spec.inference.forget or ())} needs the rows' times, and rows have no "
@@ -43,6 +44,6 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         )  # fmt: skip
         if forget is not None:
             increment = forget.dated(model, increment, events, places)
-        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget)
+        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget, spec.drift)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}))

@@ -8,7 +8,7 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
-from streaminfer.variational import rules
+from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
@@ -24,7 +24,7 @@ class Follower:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[shard]})
-        rule = rules.of(spec.inference.forget)
+        rule = rule_of(spec)
         self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas, rule.most_clocks if rule else 0)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None

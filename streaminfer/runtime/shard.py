@@ -20,6 +20,7 @@ from streaminfer.spec import Spec
 from streaminfer.variational import fold, rules
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -35,7 +36,7 @@ class Shard:
     def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
-        self._forgetting = rules.of(spec.inference.forget)
+        self._forgetting = rule_of(spec)
         window = rules.window_of(spec.inference.forget)
         self._panes = None if window is None else PaneStore(spec, bus, index, window, schemas)
         self._writer = self.fence()
@@ -132,13 +133,22 @@ class Shard:
 
     def _fold(self, increment: Increment) -> None:
         fresh_from = self._retry.get(increment.partition, self.published.version)
-        self.snapshot, outcome = fold.add(self._spec.model, self.snapshot, increment, fresh_from, self._forgetting)
+        before, spec = self.snapshot, self._spec
+        self.snapshot, outcome = fold.add(spec.model, before, increment, fresh_from, self._forgetting, spec.drift)
+        self._tell_alarm(before)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
         elif outcome.moved:
             self._retry.pop(increment.partition, None)
         self.urgent = self.urgent or not outcome.moved
+
+    def _tell_alarm(self, before: Snapshot) -> None:
+        found = self.snapshot.drift
+        if found is None or found.n_alarms == (0 if before.drift is None else before.drift.n_alarms):
+            return
+        what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
+        log.warning("drift: alarm %d after %d events: scores fell; %s", found.n_alarms, found.alarm_at, what)
 
     def _bury(self, record: Record, error: WireError) -> None:
         log.error("%s offset %d: %s", record.partition, record.offset, error)
@@ -187,6 +197,9 @@ class Shard:
         metrics.dead_lettered.set(snapshot.n_dead_lettered)
         metrics.damped.set(snapshot.n_damped)
         metrics.rejected.set(snapshot.n_rejected)
+        if snapshot.drift is not None:
+            metrics.alarms.set(snapshot.drift.n_alarms)
+            metrics.drift.set(snapshot.drift.log_evidence)
         if snapshot.n_events:
             metrics.score.set(snapshot.score / snapshot.n_events)
 

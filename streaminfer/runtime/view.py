@@ -80,6 +80,15 @@ class PosteriorSnapshot:
         topic = names.data_topic(self.spec)
         return {f"{topic}-{index}": position for index, position in sorted(self.snapshot.frontier.items())}
 
+    @property
+    def drift(self) -> dict[str, float | None] | None:
+        """Log evidence since the newest alarm, how many there were, and `n_events` then; None: nobody watches."""
+        found = self.snapshot.drift
+        if found is None:
+            return None
+        alarm_at = found.alarm_at if found.n_alarms else None
+        return {"log_evidence": found.log_evidence, "n_alarms": found.n_alarms, "alarm_at": alarm_at}
+
     @cached_property
     def posterior(self) -> Posterior:
         return self.spec.model.posterior(self.snapshot.statistics)
@@ -147,6 +156,7 @@ class PosteriorSnapshot:
             "natural": _plain(self.posterior.natural),
             "log_evidence": _plain(np.float64(self.log_evidence())),
             "score": snapshot.score / snapshot.n_events if snapshot.n_events else None,
+            "drift": self.drift,
             "frontier": self.frontier,
             "read_to": snapshot.read_to,
             "fingerprint": snapshot.fingerprint,

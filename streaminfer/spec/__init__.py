@@ -1,8 +1,9 @@
 """The spec: one file that says what is inferred."""
 
 from streaminfer.spec.data import Data
+from streaminfer.spec.drift import Drift, Reaction
 from streaminfer.spec.load import SpecError, load_spec, parse_spec
 from streaminfer.spec.schema import json_schema
 from streaminfer.spec.spec import Inference, Spec
 
-__all__ = ["Data", "Inference", "Spec", "SpecError", "json_schema", "load_spec", "parse_spec"]
+__all__ = ["Data", "Drift", "Inference", "Reaction", "Spec", "SpecError", "json_schema", "load_spec", "parse_spec"]

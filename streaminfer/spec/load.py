@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,13 @@ import yaml
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
+from streaminfer.spec.drift import DRIFT, made
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_BITS: Final = 4096
-SECTIONS: Final = ("name", "data", "model", "inference")
+SECTIONS: Final = ("name", "data", "model", "inference", "drift")
 
 
 class SpecError(ValueError):
@@ -65,26 +67,40 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         NAME.check(name, "name", problems)
     data = DATA.check(_section(document, "data"), "data", problems)
     inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
+    drift = None if document.get("drift") is None else DRIFT.check(document["drift"], "drift", problems)
     model_section = _required(document, "model", "what is inferred", problems)
     kind, options = _model_options(model_section, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
-    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference}
+    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     with _together("model", file):
         model = MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
-        spec = Spec(str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled))
+        spec = Spec(
+            str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled),
+            None if drift is None else made(drift),
+        )  # fmt: skip
         check_format(spec.data, spec.event_fields)
-    forget = next(iter(spec.inference.forget or ()), "")
-    if spec.inference.windowed and (model.exactness != "exact" or model.needs_base):
+    _check_window(spec, file)
+    return spec
+
+
+def _check_window(spec: Spec, file: str) -> None:
+    """A window is a sum of whole panes: it needs exact statistics, and nothing else may scale them."""
+    if not spec.inference.windowed:
+        return
+    (forget,) = (spec.inference.forget or {}).keys()
+    if spec.model.exactness != "exact" or spec.model.needs_base:
         rule = (
             "needs a model with exact statistics, as what leaves the window must leave nothing behind; take "
             f"{forget.replace('window', 'half_life')}"
         )
-        raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, model.kind)])
-    return spec
+        raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, spec.model.kind)])
+    if spec.drift is not None and spec.drift.react is not None:
+        rule = f"must be report where inference.forget has {forget}: what is in a window counts fully"
+        raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
 
 
 def _refuse_excess(document: object, file: str) -> None:
@@ -164,3 +180,9 @@ class _StrictLoader(yaml.SafeLoader):
             if isinstance(key_node, yaml.ScalarNode):
                 seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 takes 1e7 for a string, YAML 1.2 and everybody who writes it for a number.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+\Z"), list("-+0123456789")
+)

@@ -7,6 +7,7 @@ from typing import Any
 from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec.data import DATA
+from streaminfer.spec.drift import DRIFT
 from streaminfer.spec.spec import INFERENCE, NAME
 
 
@@ -21,6 +22,7 @@ def json_schema() -> dict[str, Any]:
             "data": _optional({**DATA.json_schema(), "description": "Where events come from."}),
             "model": {"description": "What is inferred.", "oneOf": [_model(kind) for kind in MODELS]},
             "inference": _optional({**INFERENCE.json_schema(), "description": "How events become a posterior."}),
+            "drift": _optional({**DRIFT.json_schema(), "description": "When to raise an alarm, and what to do then."}),
         },
         "required": ["name", "model"],
         "additionalProperties": False,

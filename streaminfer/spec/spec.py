@@ -14,6 +14,7 @@ from streaminfer.models.model import Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, Section, Text
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
+from streaminfer.spec.drift import Drift
 
 METHODS: Final = ("svb",)
 
@@ -99,6 +100,7 @@ class Spec:
     model: Model
     inference: Inference
     document: Mapping[str, Any]
+    drift: Drift | None = None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -144,5 +146,8 @@ class Spec:
             meaning["schema"] = reduced(self.data.schema_text, dated=self.time_field is not None)
         if self.data.schema_id is not None:
             meaning["schema_id"] = self.data.schema_id
+        # A reaction changes the posterior, so all that decides on alarms does. One that is only told changes nothing.
+        if self.drift is not None and self.drift.react is not None:
+            meaning["drift"] = self.document["drift"]
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
+from streaminfer.spec import Drift
+from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clocks, Forgetting, total
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reaction import hastened
 from streaminfer.variational.snapshot import Snapshot
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
@@ -54,11 +57,17 @@ class Held(NamedTuple):
 
 
 def add(
-    model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int, forgetting: Forgetting | None = None
+    model: Model,
+    snapshot: Snapshot,
+    increment: Increment,
+    fresh_from: int,
+    forgetting: Forgetting | None = None,
+    watch: Drift | None = None,
 ) -> tuple[Snapshot, Outcome]:
     """eta <- eta + delta where the increment begins at the frontier, else no change but a count.
 
-    With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior.
+    With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior. With `watch`,
+    scores are watched for drift, and after an alarm more may be forgotten (see `reaction`).
 
     A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
@@ -66,7 +75,7 @@ def add(
     outcome = _place(snapshot, increment)
     held = Held(snapshot.statistics, snapshot.clocks)
     if outcome is Outcome.FOLDED and increment.n_events:
-        held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
+        held, outcome = _guarded(model, held, increment, fresh_from, _reacting(snapshot, forgetting, watch))
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
@@ -84,8 +93,28 @@ def add(
         n_rejected=snapshot.n_rejected + (increment.n_events if outcome is Outcome.REJECTED else 0),
         score=snapshot.score + (increment.score if absorbed else 0.0),
         staleness=max(snapshot.staleness, snapshot.version - increment.base_version),
+        drift=_watched(snapshot, increment, absorbed, watch),
     )
     return folded, outcome
+
+
+def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | None) -> Forgetting | None:
+    """How earlier events are forgotten now: faster for a while after an alarm, where the spec says so."""
+    seen = snapshot.drift
+    if forgetting is None or watch is None or watch.react is None or seen is None or seen.n_alarms == 0:
+        return forgetting
+    return hastened(forgetting, watch.react, snapshot.n_events - seen.alarm_at)
+
+
+def _watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drift | None) -> drift.State | None:
+    """What is known of drift once an increment of `absorbed` events is in."""
+    if watch is None:
+        return None
+    state = drift.started(snapshot.drift, watch.block_events)
+    if absorbed == 0:
+        return state
+    scored = drift.Scored(increment.partition, increment.end, absorbed, increment.score)
+    return drift.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)
 
 
 def _place(snapshot: Snapshot, increment: Increment) -> Outcome:

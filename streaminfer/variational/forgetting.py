@@ -88,7 +88,7 @@ class ByEvents:
         rate = -math.log(2) / self.half_life
         change = Clock(increment.statistics, math.expm1(n * rate) / math.expm1(rate))
         old = clocks.get(partition)
-        aged = change if old is None else _merged(model, decayed(model, old, n / self.half_life), change)
+        aged = change if old is None else merged(model, decayed(model, old, n / self.half_life), change)
         return {**clocks, partition: aged}
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (nothing ages)
@@ -119,7 +119,7 @@ class ByTime:
             return {0: change}
         newest = max(old.newest, change.newest)
         old, change = (decayed(model, c, (newest - c.newest) / self.half_life) for c in (old, change))
-        return {0: _merged(model, old, change)._replace(newest=newest)}
+        return {0: merged(model, old, change)._replace(newest=newest)}
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (no time passes)
         return clocks
@@ -147,7 +147,8 @@ def total(model: Model, clocks: Clocks) -> Vector:
     return reduce(model.merge, [clocks[index].statistics for index in sorted(clocks)], model.empty())
 
 
-def _merged(model: Model, a: Clock, b: Clock) -> Clock:
+def merged(model: Model, a: Clock, b: Clock) -> Clock:
+    """What is held of the events of both, which are weighted as of the same moment."""
     return a._replace(statistics=model.merge(a.statistics, b.statistics), n_effective=a.n_effective + b.n_effective)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clocks
 
 
@@ -17,7 +18,8 @@ class Snapshot:
 
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
-    holds the statistics by clock, and `statistics` is all of them together.
+    holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
+    what came of it.
     """
 
     fingerprint: str
@@ -35,6 +37,7 @@ class Snapshot:
     staleness: int = 0
     created_at: int = 0
     clocks: Clocks = field(default_factory=dict)
+    drift: drift.State | None = None
 
     @property
     def n_effective(self) -> float:

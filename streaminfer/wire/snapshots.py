@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import vectors
+from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
 
@@ -56,12 +57,14 @@ def encode(
 ) -> list[tuple[bytes, bytes]]:
     """(key, record) of every chunk, the manifest last."""
     held = _numbers(snapshot)
-    pieces = vectors.split(np.concatenate([held, natural]), max_bytes - ENVELOPE)
+    state = None if snapshot.drift is None else _drift_fields(snapshot.drift)
+    rest = ENVELOPE + (0 if state is None else len(state["state"]))
+    pieces = vectors.split(np.concatenate([held, natural]), max_bytes - rest)
     last = len(pieces) - 1
     version = snapshot.version
     records = []
     for i, piece in enumerate(pieces):
-        manifest = _manifest(snapshot, about, [version] * len(pieces), len(held)) if i == last else None
+        manifest = _manifest(snapshot, about, [version] * len(pieces), len(held), state) if i == last else None
         value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
@@ -78,7 +81,9 @@ def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
     return np.concatenate(numbers)
 
 
-def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int], n_statistics: int) -> dict[str, Any]:
+def _manifest(
+    snapshot: Snapshot, about: About, chunk_versions: list[int], n_statistics: int, state: dict[str, Any] | None
+) -> dict[str, Any]:
     return {
         "name": about.name,
         "fingerprint": snapshot.fingerprint,
@@ -99,6 +104,16 @@ def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int], n_sta
         "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
         "chunk_versions": chunk_versions,
         "n_statistics": n_statistics,
+        "drift": state,
+    }
+
+
+def _drift_fields(state: drift.State) -> dict[str, Any]:
+    return {
+        "log_evidence": state.log_evidence,
+        "n_alarms": state.n_alarms,
+        "alarm_at": state.alarm_at,
+        "state": drift_states.encode(state),
     }
 
 
@@ -167,8 +182,19 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         staleness=manifest["staleness"],
         created_at=created_at,
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
+        drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
         **counts,
     )
+
+
+def _drift(fields: Mapping[str, Any], n_events: int) -> drift.State:
+    n_alarms, alarm_at = fields["n_alarms"], fields["alarm_at"]
+    if n_alarms < 0 or not -1 <= alarm_at <= n_events or (n_alarms == 0) != (alarm_at == -1):
+        raise BadValue(f"{n_alarms} alarms of drift, the newest after {alarm_at} of {n_events} events, cannot be")
+    state = drift_states.decode(fields["state"], n_alarms, alarm_at)
+    if not math.isclose(fields["log_evidence"], state.log_evidence, rel_tol=1e-9):  # logarithms differ by machine
+        raise BadValue(f"a log evidence of {fields['log_evidence']:g} is not the {state.log_evidence:g} of the state")
+    return state
 
 
 def _n_clocks(n_statistics: int, size: int) -> int | None:

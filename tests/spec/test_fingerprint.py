@@ -25,6 +25,9 @@ SAME = [
     {"inference": {"forget": None}},
     {"data": {"timestamp": "at"}},
     {"data": {"timestamp": None}},
+    {"drift": None},
+    {"drift": {}},
+    {"drift": {"events_per_false_alarm": 5, "block_events": 7, "react": "report"}},
 ]
 
 
@@ -116,6 +119,20 @@ def test_forgetting_changes_it_and_the_time_only_where_it_is_read() -> None:
     assert len({_fingerprint(inference=inference, data=data) for inference, data in given}) == len(given)
     assert _fingerprint(inference=by_events, data={"timestamp": "at"}) == _fingerprint(inference=by_events)
     assert _fingerprint(inference={"forget": {"half_life_events": 60.0}}) == _fingerprint(inference=by_events)
+
+
+def test_a_reaction_to_drift_changes_it_with_all_that_decides_on_alarms() -> None:
+    react = {"half_life_events": 5, "for_events": 9}
+    given: list[dict[str, Any]] = [
+        {},
+        {"react": react},
+        {"react": {**react, "half_life_events": 6}},
+        {"react": {**react, "for_events": 10}},
+        {"react": react, "block_events": 255},
+        {"react": react, "events_per_false_alarm": 1e6},
+    ]
+    assert len({_fingerprint(drift=drift) for drift in given}) == len(given)
+    assert _fingerprint(drift={"react": react, "block_events": 256}) == _fingerprint(drift={"react": react})
 
 
 def test_a_path_is_not_the_name_with_dots_in_it() -> None:

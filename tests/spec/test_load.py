@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streaminfer.spec import Data, Inference, load_spec, parse_spec
+from streaminfer.spec import Data, Drift, Inference, Reaction, load_spec, parse_spec
 from tests.spec.documents import FULL, PRIORS, SMALLEST, document
 
 
@@ -35,7 +35,7 @@ def test_defaults_of_every_model(kind: str) -> None:
     assert filled["model"] == expected
     data = {"format": "json", "partitions": 4, "topic": None, "fields": {}, "timestamp": None, **NO_SCHEMA}
     assert filled["data"] == data
-    assert list(filled) == ["name", "data", "model", "inference"]
+    assert list(filled) == ["name", "data", "model", "inference", "drift"]
 
 
 @pytest.mark.parametrize("kind", SMALLEST)
@@ -70,6 +70,30 @@ def test_what_a_spec_says_is_what_it_has(tmp_path: Path) -> None:
     assert spec.inference == Inference("svb", 1, 0, 0, 1, 1)
     assert [field.name for field in spec.model.fields] == ["k", "hours"]
     assert spec.model.posterior(spec.model.empty()).natural.tolist() == [2.0, 0.5]
+
+
+def test_drift_is_watched_only_where_the_spec_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+
+    def load(drift: str) -> Drift | None:
+        path.write_text(f"name: demo\nmodel: {{kind: poisson, field: k}}\ndrift: {drift}\n")
+        again = parse_spec(load_spec(path).document)
+        assert again == load_spec(path)
+        return again.drift
+
+    assert load("null") is None
+    assert load("{}") == Drift(1e7, 256) == load("{react: report}")
+    assert load("{events_per_false_alarm: 1e6, block_events: 64}") == Drift(1e6, 64)
+    assert load("{react: {half_life_events: 500, for_events: 4000}}") == Drift(1e7, 256, Reaction(500.0, 4000))
+
+
+@pytest.mark.parametrize("text", ["1e3", "1E3", "1e+3", "+1e3", "1.e3", "1.0e3", "10000e-1"])
+def test_numbers_with_an_exponent_are_numbers(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(f"name: demo\nmodel: {{kind: poisson, field: k, prior: {{shape: {text}}}}}\n")
+    assert load_spec(path).document["model"]["prior"]["shape"] == 1000.0
+    path.write_text(f"name: demo\nmodel: {{kind: poisson, field: '{text}'}}\n")
+    assert load_spec(path).document["model"]["field"] == text
 
 
 @pytest.mark.parametrize("section", ["data", "inference"])

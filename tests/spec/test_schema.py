@@ -55,6 +55,13 @@ SECTIONS: list[dict[str, Any]] = [
     {"inference": {"forget": {"half_life_events": 5, "half_life_seconds": 5}}},
     {"inference": {"forget": {"half_life_events": 5, "half_life_seconds": None}}},
     {"inference": {"forget": {"half_life_events": 5, "window_events": 5}}},
+    *({"drift": value} for value in [None, {}, *WRONG]),
+    *({"drift": {key: value}}
+      for key in ("events_per_false_alarm", "block_events", "react", "reakt")
+      for value in [None, 0.5, 1, 256, 1e7, 2e15, "report", "forget", {}, *WRONG]),
+    *({"drift": {"react": {"half_life_events": 5, "for_events": value}}} for value in [None, 0, 1, 2.5, *WRONG]),
+    *({"drift": {"react": {"half_life_events": value, "for_events": 5}}} for value in [None, 0, 0.5, *WRONG]),
+    {"drift": {"react": {"half_life_events": 5, "for_events": 5, "until": 5}}},
     *({"data": {"timestamp": value}} for value in [None, "at", "a.b", "a..b", *WRONG]),
     *({"name": value} for value in [None, "a", "a-b-9", "A", "9a", "a_b", "x" * 40, "x" * 41, *WRONG]),
     *({"model": value} for value in [None, {"kind": "lda"}, {"kind": None}, {"kind": ["poisson"]}, *WRONG]),

@@ -51,7 +51,7 @@ def _bounded(act: Callable[[], object], most_bytes: int = MOST_BYTES) -> None:
         tracemalloc.stop()
 
 
-FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x02"}
+FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x05"}
 HEAD = _long(6) + _long(0) + _long(0) + _long(1) + 6 * _long(0) + 8 * _long(0) + bytes(8) + _long(0)
 """A snapshot up to the count of its frontier: no payload, empty texts, all numbers 0."""
 AVRO = {
@@ -80,9 +80,9 @@ def test_avro(case: str) -> None:
 
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
-    """With an empty frontier, one chunk version and 3 statistics in its place the same bytes are read to the end."""
+    """With an empty frontier, one chunk version, 3 statistics and no drift after it the bytes are read to the end."""
     value = DECLARED.decode(
-        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3)
+        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3) + _long(0)
     )
     assert value["manifest"]["frontier"] == []
     assert value["manifest"]["chunk_versions"] == [6]

@@ -1,4 +1,4 @@
-"""The drawing of the README is what its script draws."""
+"""The drawings of README and docs are what their scripts draw."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-def test_the_drawing_is_the_scripts() -> None:
-    script = [sys.executable, str(DOCS / "forgetting.py")]
+@pytest.mark.parametrize("name", ["forgetting", "drift"])
+def test_the_drawing_is_the_scripts(name: str) -> None:
+    script = [sys.executable, str(DOCS / f"{name}.py")]
     done = subprocess.run(script, cwd=DOCS.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=True)
-    kept = (DOCS / "forgetting.svg").read_text()
+    kept = (DOCS / f"{name}.svg").read_text()
     assert NUMBER.sub("#", done.stdout) == NUMBER.sub("#", kept)
     drawn, there = (np.array(NUMBER.findall(text), dtype=float) for text in (done.stdout, kept))
     np.testing.assert_allclose(drawn, there, atol=0.11)
