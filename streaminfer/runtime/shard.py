@@ -68,7 +68,7 @@ class Shard:
                 raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
-            found = follower.catch_up()
+            found, position = follower.catch_up(), follower.position
         finally:
             follower.close()
         if follower.unreadable is not None:
@@ -80,7 +80,17 @@ class Shard:
             )
         self._metrics.restores.inc()
         found = found or fold.start(self._spec.model, self._spec.fingerprint)
-        return found if self._panes is None else self._panes.restored(found)
+        return found if self._panes is None else self._with_panes(self._panes, found, position)
+
+    def _with_panes(self, store: PaneStore, found: Snapshot, position: int) -> Snapshot:
+        """A snapshot that was the newest up to a position, with its panes."""
+        try:
+            return store.restored(found)
+        except Fatal as error:
+            topic, index = names.topic(self._spec, "posterior"), self.partition.index
+            if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != position:
+                raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
+            raise
 
     def meet_partitions(self) -> None:
         """Gives every data partition seen for the first time its log start as frontier."""
