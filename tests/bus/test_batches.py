@@ -192,6 +192,15 @@ def test_records_in_one_loop_are_those_that_kafka_python_takes_apart_one_by_one(
     assert [_told(record) for record in BoundedBatch(bytes(data))] == _one_by_one(bytes(data))
 
 
+def test_any_byte_of_plain_records_may_be_wrong() -> None:
+    """Every place is tried, also those that a search by chance rarely meets, such as a record's attributes."""
+    good = _batch([b"a" * 9, b"b" * 70, b"c" * 9])
+    for i in range(61, len(good)):
+        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+            changed = good[:i] + bytes([value]) + good[i + 1 :]
+            assert [_told(record) for record in BoundedBatch(changed)] == _one_by_one(changed)
+
+
 def test_where_the_log_gives_the_times_all_records_have_that_of_the_batch() -> None:
     data = bytearray(_at(_batch([b"a", b"b"]), 5))
     data[22] |= 0x08
