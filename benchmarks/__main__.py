@@ -73,7 +73,8 @@ def compare(options: argparse.Namespace) -> int:
 def kept(document: dict[str, object]) -> Path:
     """Writes a document where others of its kind are."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d}-{document['commit']}.json"
+    quick = "-quick" if document["quick"] else ""
+    path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d}-{document['commit']}{quick}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     return path
 
