@@ -1,10 +1,11 @@
 # Needs Python 3.11 or newer and make. Everything else is installed into .venv from the lock files.
 PYTHON ?= python3
 BIN := .venv/bin
+BENCH := .venv/bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kafka java test test-long lint format lock clean
+.PHONY: help demo kafka java test test-long bench lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,9 @@ test: .venv/dev java ## set up, then all tests that CI runs
 test-long: .venv/dev java ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
+bench: $(BENCH)/installed java ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac, COMPARE=benchmarks/results/...json)
+	@$(BENCH)/bin/python -m benchmarks run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(COMPARE),--against $(COMPARE))
+
 lint: .venv/dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -39,6 +43,7 @@ format: .venv/dev ## write the code as the formatter would
 lock: .venv/dev ## pin all dependencies again
 	echo "setuptools>=77" | $(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml -
 	$(BIN)/pip-compile $(LOCK) -c requirements.lock --extra dev -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) -c requirements.lock --extra bench -o requirements-bench.lock pyproject.toml
 LOCK := -q --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 clean: ## remove what was made
@@ -56,4 +61,11 @@ clean: ## remove what was made
 
 .venv/dev: .venv/run requirements-dev.lock
 	$(BIN)/pip install -q --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# An environment of its own: a peer wants an older confluent-kafka than the tests.
+$(BENCH)/installed: .venv/python requirements.lock requirements-bench.lock pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install -q --require-hashes -r requirements.lock -r requirements-bench.lock
+	$(BENCH)/bin/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@

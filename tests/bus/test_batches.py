@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import lz4.frame
 import pytest
 import snappy
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kafka.codec import snappy_encode
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
@@ -136,6 +140,75 @@ def test_a_batch_that_compaction_has_emptied_has_no_record() -> None:
         data[22] = data[22] & 0xF8 | codec
         data[57:61] = struct.pack(">i", 0)
         assert _read(bytes(data)) == []
+
+
+def _told(record: Any) -> tuple[object, ...]:
+    """All that is asked of a record; of one that cannot be read the reason, too."""
+    stated = (record.size_in_bytes, record.offset, record.timestamp, record.timestamp_type, record.checksum)
+    reason = getattr(record.value, "reason", None)
+    return (*stated, record.key, record.value, type(record.value), reason, list(record.headers), record.validate_crc())
+
+
+def _one_by_one(data: bytes) -> list[tuple[object, ...]]:
+    """The records as kafka-python's own code takes them apart."""
+    batch = BoundedBatch(data)
+    batch._maybe_uncompress()
+    found = []
+    with suppress(StopIteration):
+        while True:
+            found.append(_told(next(batch)))
+    return found
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 40_000),
+        st.none() | st.sampled_from([0, 1, 63, 64, 8191, 8192]),
+        st.none() | st.sampled_from([0, 1, 63, 64, 141, 8191, 8192, 20_000]),
+        st.sampled_from([[], [], [], [("h", b"v")], [("h", None)]]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    RECORDS, st.sampled_from([1, 70, 9000]), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3)
+)
+def test_records_in_one_loop_are_those_that_kafka_python_takes_apart_one_by_one(
+    records: list[tuple[int, int | None, int | None, list[tuple[str, bytes | None]]]],
+    step: int,
+    changes: list[tuple[int, int]],
+) -> None:
+    """With numbers of one, two and three bytes, with and without headers, and with some bytes changed."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+    for i, (time, key, value, headers) in enumerate(records):
+        parts = [None if size is None else b"\x81" * size for size in (key, value)]
+        builder.append(i * step, 1000 + time, *parts, headers)
+    data = bytearray(builder.build())
+    for place, byte in changes:
+        data[61 + place % (len(data) - 61)] = byte
+    assert [_told(record) for record in BoundedBatch(bytes(data))] == _one_by_one(bytes(data))
+
+
+def test_any_byte_of_plain_records_may_be_wrong() -> None:
+    """Every place is tried, also those that a search by chance rarely meets, such as a record's attributes."""
+    good = _batch([b"a" * 9, b"b" * 70, b"c" * 9])
+    for i in range(61, len(good)):
+        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+            changed = good[:i] + bytes([value]) + good[i + 1 :]
+            assert [_told(record) for record in BoundedBatch(changed)] == _one_by_one(changed)
+
+
+def test_where_the_log_gives_the_times_all_records_have_that_of_the_batch() -> None:
+    data = bytearray(_at(_batch([b"a", b"b"]), 5))
+    data[22] |= 0x08
+    assert [(r.offset, r.timestamp, r.timestamp_type) for r in BoundedBatch(bytes(data))] == [
+        (5, 1001, 1),
+        (6, 1001, 1),
+    ]
+    assert [_told(record) for record in BoundedBatch(bytes(data))] == _one_by_one(bytes(data))
 
 
 def test_any_single_byte_may_be_wrong() -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streaminfer.models.events import Field
-from streaminfer.models.model import DomainError, Matrix, Moments, Vector
+from streaminfer.models.model import DomainError, Flags, Matrix, Moments, Vector
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.increment import Increment
@@ -50,6 +50,9 @@ class Guarded:
 
     def scale(self, statistics: Vector, weight: float) -> Vector:
         return statistics * weight
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return self.limit + statistics[:, 0] > 0
 
     def posterior(self, statistics: Vector) -> GuardedPosterior:
         if not self.limit + statistics[0] > 0:

@@ -7,6 +7,7 @@ the batch (or of the one record, where only that is bad) as an Unread value. Who
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kafka.errors import CorruptRecordError, KafkaError
@@ -14,6 +15,7 @@ from kafka.record import memory_records
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from streaminfer.bus.broker import plain
 from streaminfer.bus.broker.expanding import EXPANDERS, TooBig
 
 MAX_EXPANDED: Final = 64 << 20
@@ -73,6 +75,25 @@ class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ha
         except Exception as error:  # the codecs raise whatever they like
             self._spoilt = f"{name}: {type(error).__name__}: {error}"[:200]
         self._decompressed = True
+
+    def __iter__(self) -> Iterator[Any]:
+        self._maybe_uncompress()
+        appended = self.timestamp_type == self.LOG_APPEND_TIME  # then records have no timestamps of their own
+        return self if self._spoilt or self.is_control_batch or appended else self._mostly_plain()
+
+    def _mostly_plain(self) -> Iterator[Any]:
+        """Plain records quickly, every other one as `__next__` has it."""
+        data = bytes(self._buffer)
+        while True:
+            left = self._num_records - self._next_record_index
+            stop = yield from plain.records(data, self._pos, left, self.base_offset, self.first_timestamp)
+            self._pos = stop.place
+            self._next_record_index += stop.read
+            self._last = stop.offset if stop.read else self._last
+            try:
+                yield self.__next__()
+            except StopIteration:
+                return
 
     def __next__(self) -> Any:
         if self._spoilt:

@@ -1,0 +1,1 @@
+"""How fast it is, beside the bare limit and the peers: `make bench`."""

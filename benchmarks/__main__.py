@@ -1,0 +1,114 @@
+"""Runs the benchmark, or compares two of its results: `python -m benchmarks run|compare`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.cases import FULL, QUICK, Bench, cases
+from benchmarks.measure import Figure, measured
+from benchmarks.processes import ROOT, Failed
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    """The Kafka of STREAMINFER_BUS, else a broker for the time of the benchmark."""
+    given = os.environ.get("STREAMINFER_BUS", "")
+    if given.startswith("kafka://"):
+        yield given.removeprefix("kafka://")
+        return
+    from tests.brokers.local import local_broker
+
+    tell("starting a Kafka broker")
+    with local_broker() as made:
+        yield made.address
+
+
+def run(options: argparse.Namespace) -> int:
+    """One table on standard output, one document in benchmarks/results."""
+    old = report.read(options.against) if options.against else None
+    sizes = QUICK if options.quick else FULL
+    titles: dict[str, str] = {}
+    figures: list[Figure] = []
+    failures: list[str] = []
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="streaminfer-bench-") as folder, broker() as address:
+        for case in cases(Bench(Path(folder), sizes, address)):
+            if options.only and case.letter[0] not in options.only:
+                continue
+            titles[case.letter] = case.title
+            try:
+                figures += measured(case, sizes.repetitions, tell)
+            except (Failed, LookupError) as error:
+                failures.append(f"{case.letter}: {error}")
+    about = {"quick": options.quick, "load_before": load}
+    document = report.document(figures, titles, commit(), about)
+    path = kept(document)
+    print(report.table(figures, titles))
+    print(f"\n{sizes.repetitions} repetitions, load before {load:.1f}; kept as {path.relative_to(ROOT)}")
+    if old is not None:
+        print(f"\n{report.comparison(old, document)}")
+    for failure in failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    print(report.comparison(report.read(options.old), report.read(options.new)))
+    return 0
+
+
+def kept(document: dict[str, object]) -> Path:
+    """Writes a document where others of its kind are."""
+    RESULTS.mkdir(exist_ok=True)
+    quick = "-quick" if document["quick"] else ""
+    path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d}-{document['commit']}{quick}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return path
+
+
+def commit() -> str:
+    """The commit that is measured, marked where files differ from it."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(asked, text=True, capture_output=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="measure everything")
+    running.add_argument("--quick", action="store_true", help="less work and one repetition, about a minute")
+    running.add_argument("--only", default="", metavar="LETTERS", help="only these cases, such as ac")
+    running.add_argument("--against", type=Path, metavar="FILE", help="compare with these results")
+    comparing = commands.add_parser("compare", help="compare two results")
+    comparing.add_argument("old", type=Path)
+    comparing.add_argument("new", type=Path)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no process is left behind
+    try:
+        return {"run": run, "compare": compare}[options.command](options)
+    except report.BadResults as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

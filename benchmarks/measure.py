@@ -1,0 +1,84 @@
+"""Repetitions in turn (A B A B ...), and what they come to: medians, spreads and ratios within one repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+Samples = Mapping[str, float]
+"""What one run of a contender measured, by name."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a figure should be: at least, or at most."""
+
+    kind: Literal[">=", "<="]
+    value: float
+
+    def met(self, found: float) -> bool:
+        return found >= self.value if self.kind == ">=" else found <= self.value
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One contender's figure over another's, in the same repetition."""
+
+    name: str
+    over: str
+    under: str
+    aim: Aim | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line of the table: samples in the order of the repetitions."""
+
+    case: str
+    name: str
+    unit: str
+    samples: tuple[float, ...]
+    aim: Aim | None = None
+
+    @property
+    def median(self) -> float:
+        return median(self.samples)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        return min(self.samples), max(self.samples)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median is what it should be; None where nothing is asked of it."""
+        return None if self.aim is None else self.aim.met(self.median)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Contenders with the same work. Each run gives samples, whose names (`ours`, `ours p99`) are those of figures."""
+
+    letter: str
+    title: str
+    unit: str
+    contenders: Mapping[str, Callable[[], Samples]]
+    ratios: Sequence[Ratio] = ()
+    aims: Mapping[str, Aim] | None = None
+
+
+def measured(case: Case, repetitions: int, told: Callable[[str], None] = lambda _: None) -> list[Figure]:
+    """All contenders in turn, again and again, so that what disturbs the machine for a while disturbs all of them."""
+    samples: dict[str, list[float]] = {}
+    for repetition in range(1, repetitions + 1):
+        for name, run in case.contenders.items():
+            told(f"{case.letter}: {name}, {repetition} of {repetitions}")
+            for figure, value in run().items():
+                samples.setdefault(figure, []).append(value)
+    aims = case.aims or {}
+    figures = [Figure(case.letter, name, case.unit, tuple(found), aims.get(name)) for name, found in samples.items()]
+    for ratio in case.ratios:
+        pairs = zip(samples[ratio.over], samples[ratio.under], strict=True)
+        figures.append(Figure(case.letter, ratio.name, "ratio", tuple(a / b for a, b in pairs), ratio.aim))
+    return figures
