@@ -23,6 +23,8 @@ MAX_FIXED: Final = 1 << 20
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 NUMBERS: Final = frozenset(("int", "long", "float", "double"))
+TEXTS: Final = frozenset(("string", "enum"))
+KEYS: Final = TEXTS | {"int", "long"}
 _WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The fewest bytes that a value of a primitive type has."""
 
@@ -54,7 +56,7 @@ def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str,
         types = list(_leaves(schema, field))
         if not types and field.name not in (defaults or {}):
             raise SchemaError(f"{field.label}: is missing in the schema")
-        allowed = {"string", "enum"} if field.is_text else NUMBERS
+        allowed = KEYS if field.kind == "key" else TEXTS if field.is_text else NUMBERS
         for found in types:
             name = found["type"] if isinstance(found, dict) else found
             if name not in allowed:

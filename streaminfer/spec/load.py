@@ -11,13 +11,14 @@ import yaml
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
-from streaminfer.spec.data import DATA, Data, check_data, check_format, located, read_schema
+from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
+from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_BITS: Final = 4096
-SECTIONS: Final = ("name", "data", "model", "inference")
+SECTIONS: Final = ("name", "data", "model", "inference", "key")
 
 
 class SpecError(ValueError):
@@ -65,24 +66,29 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         NAME.check(name, "name", problems)
     data = DATA.check(_section(document, "data"), "data", problems)
     inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
+    given = document.get("key")
+    key = None if given is None else NameOrSection().check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
     kind, options = _model_options(model_section, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference}
+    filled |= {} if key is None else {"key": key}
     with _together("model", file):
         model = MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
-        fields = located(model.fields, data["fields"])
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
-        made = Data(**data, schema_text=text)
-        check_format(made, fields)
-    how = Inference(**inference)
+        made, how = Data(**data, schema_text=text), Inference(**inference)
+        spec = Spec(str(name), made, model, how, _plain(filled), None if key is None else Key(**key))
+        check_format(made, [each for each in spec.event_fields if each.kind != "time"])
+    if key is not None:
+        with _together("", file):
+            check_key(model)
     if how.by_time and made.format != "json":
         rule = "needs data.format json: the times of events in other formats are not read yet"
         raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])
-    return Spec(str(name), made, model, how, _plain(filled))
+    return spec
 
 
 def _refuse_excess(document: object, file: str) -> None:
@@ -134,7 +140,8 @@ def _together(section: str, file: str) -> Iterator[None]:
         yield
     except OptionsError as error:
         problem = error.problem
-        raise SpecError(file, [problem._replace(field=f"{section}.{problem.field}")]) from error
+        named = f"{section}.{problem.field}" if section else problem.field
+        raise SpecError(file, [problem._replace(field=named)]) from error
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from streaminfer.models.model import Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, Section, Text
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
+from streaminfer.spec.key import Key
 
 METHODS: Final = ("svb",)
 
@@ -77,18 +78,32 @@ class Inference:
 
 @dataclass(frozen=True)
 class Spec:
-    """What is inferred: one posterior over one stream. `document` has every default filled in."""
+    """What is inferred: one posterior over one stream, or one for each key. `document` has every default filled in."""
 
     name: str
     data: Data
     model: Model
     inference: Inference
     document: Mapping[str, Any]
+    key: Key | None = None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """What the model reads, each with its place in an event."""
-        return located(self.model.fields, self.data.fields)
+        return located(self.model.fields, self.data.fields, () if self.key is None else (self.key.field,))
+
+    @property
+    def shards(self) -> int:
+        """Into how many parts the posterior is divided."""
+        return 1 if self.key is None else self.key.shards
+
+    @cached_property
+    def key_field(self) -> Field | None:
+        """Where an event's key is; None where there is one posterior for all."""
+        if self.key is None:
+            return None
+        path = self.data.fields.get(self.key.field)
+        return Field(self.key.field, "key", path=() if path is None else tuple(path.split(".")))
 
     @cached_property
     def time_field(self) -> Field | None:
@@ -99,13 +114,13 @@ class Spec:
 
     @cached_property
     def event_fields(self) -> tuple[Field, ...]:
-        """All that is read of an event: the model's fields, then the time if it is among them."""
-        return self.fields if self.time_field is None else (*self.fields, self.time_field)
+        """All that is read of an event: the model's fields, then the key and the time, if they are among them."""
+        return (*self.fields, *(each for each in (self.key_field, self.time_field) if each is not None))
 
     @cached_property
     def event_schema(self) -> str:
         """The Avro schema of events, where the format is avro."""
-        return self.data.schema_text or derived(self.fields)
+        return self.data.schema_text or derived(self.event_fields)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -125,6 +140,9 @@ class Spec:
             meaning["forget"] = dict(self.inference.forget)
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
+        if self.key is not None and self.key_field is not None:
+            path, shards, expire_after = list(self.key_field.path), self.key.shards, self.key.expire_after
+            meaning["key"] = {"path": path, "shards": shards, "expire_after": expire_after}
         if self.data.schema_text is not None:
             meaning["schema"] = reduced(self.data.schema_text)
         if self.data.schema_id is not None:

@@ -63,7 +63,7 @@ def add(
     A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
     """
-    outcome = _place(snapshot, increment)
+    outcome = place(snapshot, increment)
     held = Held(snapshot.statistics, snapshot.clocks)
     if outcome is Outcome.FOLDED and increment.n_events:
         held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
@@ -86,7 +86,7 @@ def add(
     return folded, outcome
 
 
-def _place(snapshot: Snapshot, increment: Increment) -> Outcome:
+def place(snapshot: Snapshot, increment: Increment) -> Outcome:
     """Where an increment stands to the frontier of its partition."""
     frontier = snapshot.frontier.get(increment.partition)
     if frontier is None:

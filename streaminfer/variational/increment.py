@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class ByKey(NamedTuple):
+    """The events of an increment by their keys, all different: (k,) each, in one order.
+
+    `stamps` are the newest records' timestamps in milliseconds since 1970; `n_effective` and `newest` are as in
+    `Increment`, where events are forgotten by time.
+    """
+
+    labels: Sequence[bytes]
+    counts: NDArray[np.float64]
+    stamps: NDArray[np.float64]
+    n_effective: NDArray[np.float64]
+    newest: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,7 +29,7 @@ class Increment:
     """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
 
     Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
-    sum of the weights, which are as of that time.
+    sum of the weights, which are as of that time. With `keys` the statistics are (k, size), a row for each key.
     """
 
     fingerprint: str
@@ -31,3 +47,4 @@ class Increment:
     epoch: int = 0
     n_effective: float = 0.0
     newest: float = 0.0
+    keys: ByKey | None = None

@@ -17,7 +17,8 @@ class Snapshot:
 
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
-    holds the statistics by clock, and `statistics` is all of them together.
+    holds the statistics by clock, and `statistics` is all of them together. Of a keyed posterior it is one shard, with
+    `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped.
     """
 
     fingerprint: str
@@ -31,6 +32,8 @@ class Snapshot:
     n_damped: int = 0
     n_rejected: int = 0
     n_dropped: int = 0
+    n_keys: int = 0
+    n_expired: int = 0
     score: float = 0.0
     staleness: int = 0
     created_at: int = 0

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, check
+from streaminfer.models.events import Field, anew, check
 from streaminfer.topics import declarations
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
@@ -31,10 +31,15 @@ class Bad(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The events of the good records as a matrix (n, fields), and the bad records."""
+    """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records.
+
+    Where there is a field for the key, its column says which of `labels` an event has.
+    """
 
     events: NDArray[np.float64]
+    places: NDArray[np.intp]
     bad: list[Bad]
+    labels: list[bytes]
 
 
 class EventFormat(Protocol):
@@ -85,9 +90,11 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None]) -> Deco
                 places.append(i)
             except (ValueError, RecursionError) as error:
                 bad.append(Bad(i, f"not JSON: {error}"[:300]))
+    fields, labels = anew(fields)
     events, rejected = check(fields, rows)
     bad += [Bad(places[r.row], r.reason) for r in rejected]
-    return Decoded(events, sorted(bad))
+    good = np.delete(np.array(places, dtype=np.intp), [r.row for r in rejected])
+    return Decoded(events, good, sorted(bad), labels)
 
 
 def _parse_together(values: Sequence[bytes | None]) -> list[object] | None:

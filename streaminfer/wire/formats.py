@@ -32,5 +32,5 @@ def _written_id(spec: Spec, schemas: Schemas) -> int:
 FORMATS: Final[dict[str, Callable[[Spec, Schemas], EventFormat]]] = {
     "json": lambda spec, _: JsonEvents(spec.event_fields),
     "avro": lambda spec, schemas: AvroEvents(spec, _written_id(spec, schemas), schemas),
-    "rows": lambda spec, schemas: RowsEvents(spec.fields, _written_id(spec, schemas)),
+    "rows": lambda spec, schemas: RowsEvents(spec.event_fields, _written_id(spec, schemas)),
 }

@@ -14,7 +14,7 @@ import fastavro
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, Rejected, check_matrix, look_up
+from streaminfer.models.events import Field, Rejected, anew, check_matrix, look_up
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
@@ -50,6 +50,8 @@ class RowsEvents:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         parts: list[NDArray[np.float64]] = [np.empty((0, len(self._fields)))]
         bad: list[Bad] = []
+        fields, labels = anew(self._fields)
+        places = [np.empty(0, dtype=np.intp)]
         for place, value in enumerate(values):
             try:
                 table = unpack(value)
@@ -57,12 +59,13 @@ class RowsEvents:
             except WireError as error:
                 bad.append(Bad(place, f"no rows: {error}"[:300]))
                 continue
-            events, rejected = check_matrix(self._fields, matrix)
+            events, rejected = check_matrix(fields, matrix)
             parts.append(events)
+            places.append(np.full(len(events), place))
             if rejected and value is not None:
                 rest = None if len(rejected) == len(matrix) else _only(value, table, rejected)
                 bad.append(Bad(place, _reason(rejected, len(matrix)), rest, len(rejected)))
-        return Decoded(np.concatenate(parts), bad)
+        return Decoded(np.concatenate(parts), np.concatenate(places), bad, labels)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         fitting, others = [], []

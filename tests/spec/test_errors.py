@@ -28,9 +28,9 @@ def _forget(value: Any) -> dict[str, Any]:
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
-    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference "
+    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference, key "
      "(got {})"),
-    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference (got 1)"),
+    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, key (got 1)"),
     (document(name=None), "name: is required: the prefix of every topic (got None)"),
     (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
     (document(name="demo\n"), f"name: must be {NAMES} (got 'demo\\n')"),
@@ -174,7 +174,7 @@ def test_all_problems_are_told_at_once() -> None:
 def test_not_a_mapping(given: object) -> None:
     with pytest.raises(SpecError) as caught:
         parse_spec(given, "f")
-    assert str(caught.value) == f"f: (file): must be a mapping with name, data, model, inference (got {given!r})"
+    assert str(caught.value) == f"f: (file): must be a mapping with name, data, model, inference, key (got {given!r})"
 
 
 def test_what_cannot_even_be_printed_is_refused() -> None:
@@ -210,8 +210,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "no character": (b'name: "\\UFFFFFFFF"', "must be one YAML document: "),
     "sexagesimal": (b"name: 1" + b":0" * 300 + b".5", "must be one YAML document: "),
     "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must hold no whole number of more than 4096 bits"),
-    "empty": (b"", "must be a mapping with name, data, model, inference (got None)"),
-    "a list": (b"- name", "must be a mapping with name, data, model, inference (got ['name'])"),
+    "empty": (b"", "must be a mapping with name, data, model, inference, key (got None)"),
+    "a list": (b"- name", "must be a mapping with name, data, model, inference, key (got ['name'])"),
     "too large": (GOOD.encode() + b"#" * (1 << 20), "must be at most 1048576 bytes (got '1048577 bytes or more')"),
 }
 
