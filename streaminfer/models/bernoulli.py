@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streaminfer.families import beta
 from streaminfer.models import totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.models.priors import POSITIVE
 
@@ -72,11 +72,18 @@ class Bernoulli:
             return np.array([ones.sum(), len(events) - ones.sum()])
         return np.array([weights @ ones, weights @ (1 - ones)])
 
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        ones = events[:, 0]
+        return totals.by_group([ones, 1 - ones], groups, k, weights)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
-        return statistics * weight
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        return totals.scale(statistics, weight)
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return totals.proper(statistics, 2, totals=2)
 
     def posterior(self, statistics: Vector) -> BernoulliPosterior:
         ones, zeros = totals.checked(statistics, 2, totals=2)

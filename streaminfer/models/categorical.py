@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streaminfer.families import dirichlet
 from streaminfer.models import totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, Section, Text
 from streaminfer.models.priors import POSITIVE, spread
 
@@ -80,11 +80,18 @@ class Categorical:
     def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
         return np.bincount(events[:, 0].astype(np.intp), weights, minlength=self.size).astype(np.float64)
 
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        cells = groups.astype(np.intp) * self.size + events[:, 0].astype(np.intp)
+        return np.bincount(cells, weights, minlength=k * self.size).astype(np.float64).reshape(k, self.size)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
-        return statistics * weight
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        return totals.scale(statistics, weight)
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return totals.proper(statistics, self.size, totals=self.size)
 
     def posterior(self, statistics: Vector) -> CategoricalPosterior:
         totals.checked(statistics, self.size, totals=self.size)

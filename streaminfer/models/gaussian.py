@@ -15,7 +15,7 @@ from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models import centred, roots
 from streaminfer.models.events import Field
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.predictive import log_student_t
 from streaminfer.models.priors import POSITIVE, REAL, spread
@@ -101,11 +101,17 @@ class Gaussian:
     def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
         return centred.statistics(events, weights)
 
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        return centred.statistics_by(events, groups, k, weights)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.names))
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
         return centred.scale(statistics, weight, len(self.names))
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return centred.proper(statistics, len(self.names))
 
     def posterior(self, statistics: Vector) -> GaussianPosterior:
         """kappa + n, dof + n, scale + scatter + kappa n / (kappa + n) d d', d = xbar - mean (Murphy 2007, 8.3)."""

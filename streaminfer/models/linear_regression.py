@@ -18,7 +18,7 @@ from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_gamma as nig
 from streaminfer.models import centred, roots
 from streaminfer.models.events import Field
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.predictive import log_student_t
 from streaminfer.models.priors import POSITIVE, REAL, spread
@@ -91,11 +91,17 @@ class LinearRegression:
     def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
         return centred.statistics(events, weights)
 
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        return centred.statistics_by(events, groups, k, weights)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.features) + 1)
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
         return centred.scale(statistics, weight, len(self.features) + 1)
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return centred.proper(statistics, len(self.features) + 1)
 
     def posterior(self, statistics: Vector) -> LinearRegressionPosterior:
         """Least squares in square-root form: with an intercept eliminated, c = n p0 / (n + p0), else c = n, over rows

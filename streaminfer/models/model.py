@@ -3,6 +3,8 @@
 A posterior is a prior and a vector of statistics. Statistics of disjoint sets of events merge into those of
 their union, in any order and grouping; for a conjugate model that is the whole of streaming inference.
 They are kept centred where a plain sum of squares would lose digits, so `merge` is the model's own.
+A matrix of statistics (k, size) has one set of events in each row; what is asked of rows is answered without a loop
+over them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from streaminfer.models.options import Section
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Groups = NDArray[np.integer[Any]]
 
 
 class DomainError(ValueError):
@@ -92,11 +96,23 @@ class Model(Protocol):
         With `weights` (n,) each event counts as often as its weight says: from 0 to 1, and the largest is 1.
         """
 
-    def merge(self, a: Vector, b: Vector) -> Vector:
-        """The statistics of the union of two disjoint sets of events."""
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        """The statistics (k, size) of each group of events; `groups` (n,) are from 0 to k - 1.
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
-        """The statistics of the same events, each counted `weight` times (0 <= weight <= 1)."""
+        A row without events is `empty()`. The largest weight of each group is 1.
+        """
+
+    def merge(self, a: Vector, b: Vector) -> Vector:
+        """The statistics of the union of two disjoint sets of events; of each row, where they are (..., size)."""
+
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        """The statistics of the same events, each counted `weight` times (0 <= weight <= 1).
+
+        Statistics may be (..., size) and the weight (...,).
+        """
+
+    def proper(self, statistics: Matrix) -> Flags:
+        """Of which rows (k, size) there is a posterior; raises DomainError where the rows have another length."""
 
     def posterior(self, statistics: Vector) -> Posterior:
         """The posterior; raises DomainError where the statistics give none."""

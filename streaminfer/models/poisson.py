@@ -15,7 +15,7 @@ from streaminfer.families import gamma
 from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models import totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Option, OptionsError, Section, Text
 from streaminfer.models.predictive import log_negative_binomial
 from streaminfer.models.priors import POSITIVE
@@ -74,17 +74,20 @@ class Poisson:
         return np.zeros(3)
 
     def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
-        counts, exposures = self.split(events)
-        base = xlogy(counts, exposures) - gammaln(counts + 1)
-        if weights is None:
-            return np.array([counts.sum(), exposures.sum(), base.sum()])
-        return np.array([weights @ counts, weights @ exposures, weights @ base])
+        terms = self._terms(events)
+        return np.array([term.sum() if weights is None else weights @ term for term in terms])
+
+    def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
+        return totals.by_group(self._terms(events), groups, k, weights)
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 
-    def scale(self, statistics: Vector, weight: float) -> Vector:
-        return statistics * weight
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        return totals.scale(statistics, weight)
+
+    def proper(self, statistics: Matrix) -> Flags:
+        return totals.proper(statistics, 3, totals=2)
 
     def posterior(self, statistics: Vector) -> PoissonPosterior:
         count, exposure, base = totals.checked(statistics, 3, totals=2)
@@ -93,6 +96,11 @@ class Poisson:
     def split(self, events: Matrix) -> tuple[Vector, Vector]:
         """Counts (n,) and exposures (n,)."""
         return events[:, 0], np.ones(len(events)) if self.exposure is None else events[:, 1]
+
+    def _terms(self, events: Matrix) -> list[Vector]:
+        """What an event adds to each statistic, (n,) each."""
+        counts, exposures = self.split(events)
+        return [counts, exposures, xlogy(counts, exposures) - gammaln(counts + 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streaminfer.families.matrices import solve_lower_transposed
 from streaminfer.families.special import dpstrf
@@ -21,31 +22,63 @@ ROUNDING: Final = 1e-6
 _NO_SPREAD: Final = 1e-280
 """A sum of squares below this has lost digits to underflow and counts as 0."""
 
+FAULTS: Final = (
+    "",
+    "a sum of squares is negative",
+    "a correlation is larger than 1",
+    "the scatter is not symmetric and positive semidefinite",
+)
+
+
+class Roots(NamedTuple):
+    """G (k, d, d) with G'G = each of k scatters, and what is wrong (k,): an index of FAULTS, 0 where nothing is."""
+
+    roots: NDArray[np.float64]
+    faults: NDArray[np.intp]
+
 
 def root(scatter: Matrix) -> Matrix:
-    """G (d, d) with G'G = scatter, positive semidefinite up to rounding; raises DomainError where it is not.
+    """G (d, d) with G'G = scatter, positive semidefinite up to rounding; raises DomainError where it is not."""
+    found = roots(scatter[None])
+    if found.faults[0]:
+        raise DomainError(FAULTS[found.faults[0]])
+    first: Matrix = found.roots[0]
+    return first
+
+
+def roots(scatters: NDArray[np.float64]) -> Roots:
+    """The roots of finite scatters (k, d, d).
 
     Pivoted Cholesky of the correlations, so the units of the coordinates do not matter.
     """
-    d = len(scatter)
-    squares = scatter.diagonal()
-    if not (squares >= 0).all():
-        raise DomainError("a sum of squares is negative")
-    if not scatter.any():
-        return np.zeros((d, d))
+    squares = scatters.diagonal(axis1=1, axis2=2)
     scales = np.sqrt(np.where(squares < _NO_SPREAD, 1.0, squares))
     with np.errstate(over="ignore"):
-        correlations = scatter / scales / scales[:, None]
-    if not (np.abs(correlations) <= 1 + ROUNDING).all():
-        raise DomainError("a correlation is larger than 1")
-    upper, pivots, rank, _ = dpstrf(correlations)
-    triangle = np.triu(upper)
-    triangle[rank:] = 0
-    unscaled = np.zeros((d, d))
-    unscaled[:, pivots - 1] = triangle
-    if np.abs(correlations - unscaled.T @ unscaled).max() > ROUNDING:
-        raise DomainError("the scatter is not symmetric and positive semidefinite")
-    return unscaled * scales
+        correlations = scatters / scales[:, None, :] / scales[:, :, None]
+    bounded = (np.abs(correlations) <= 1 + ROUNDING).all(axis=(1, 2))
+    faults = np.where((squares >= 0).all(axis=1), np.where(bounded, 0, 2), 1)
+    correlations[faults > 0] = 0
+    unscaled = _factors(correlations)
+    left = np.abs(correlations - unscaled.swapaxes(1, 2) @ unscaled).max(axis=(1, 2))
+    faults[left > ROUNDING] = 3
+    return Roots(unscaled * scales[:, None, :], faults)
+
+
+def _factors(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """U (k, d, d) with U'U = the correlations, as far as they have such a factor."""
+    d = correlations.shape[1]
+    if d == 1:
+        return np.sqrt(np.maximum(correlations, 0))
+    k, places = len(correlations), np.arange(d)
+    upper, ranks = np.zeros((k, d, d)), np.zeros(k, dtype=np.intp)
+    pivots = np.ones((k, d), dtype=np.intp)
+    # LAPACK has no pivoted factorisation of many matrices; one call takes about as long as its share of the rest here.
+    for i in np.flatnonzero(correlations.any(axis=(1, 2))):
+        upper[i], pivots[i], ranks[i], _ = dpstrf(correlations[i])
+    kept = (places[:, None] <= places) & (places[:, None] < ranks[:, None, None])
+    factors = np.zeros((k, d, d))
+    factors[np.arange(k)[:, None, None], places[:, None], pivots[:, None, :] - 1] = np.where(kept, upper, 0.0)
+    return factors
 
 
 def triangle(rows: Matrix) -> Matrix:
