@@ -236,16 +236,22 @@ def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, s
     return found, None
 
 
+def _code(field: Field, value: object) -> float | None:
+    """The code of a category or key; a category is always a text."""
+    try:
+        return field.codes[value] if field.kind == "key" or isinstance(value, str) else None
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
 def _number(field: Field, value: object) -> float | None:
     """The value as a float inside the field's domain, or None. A boolean is not a number."""
-    if field.kind == "category":
-        return field.codes.get(value) if isinstance(value, str) else None
+    if field.is_text:
+        return _code(field, value)
     try:
-        if field.kind == "key":
-            return field.codes[value]
         if field.kind == "time" and isinstance(value, str):
             value = times.parse(value)
-    except (ValueError, TypeError):
+    except ValueError:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -11,8 +11,26 @@ LARGEST: Final = 2**53
 RULE: Final = f"must be a text of 1 to {MAX_BYTES} bytes, or a whole number"
 
 
+def label_of(value: object) -> bytes:
+    """The key that a value is, in UTF-8; raises ValueError or TypeError where it can be none.
+
+    A whole number is the key that its decimal text is.
+    """
+    text = str(value) if type(value) is int else value
+    if type(value) is float:
+        if not (value.is_integer() and abs(value) <= LARGEST):
+            raise ValueError(RULE)
+        text = str(int(value))
+    if type(text) is not str:
+        raise TypeError(RULE)
+    label = text.encode()
+    if not 1 <= len(label) <= MAX_BYTES:
+        raise ValueError(RULE)
+    return label
+
+
 class Codes(dict[object, float]):
-    """The code of every key met so far, counted from 0; a whole number is the key that its decimal text is.
+    """The code of every key met so far, counted from 0.
 
     One is made for each matrix of events, so that codes are small and forgotten with it.
     """
@@ -22,26 +40,13 @@ class Codes(dict[object, float]):
         self.labels: list[bytes] = []
 
     def __missing__(self, value: object) -> float:
-        """The code of a key that is new; raises ValueError or TypeError where it can be none."""
-        text = str(value) if type(value) is int else value
-        if type(value) is float:
-            if not (value.is_integer() and abs(value) <= LARGEST):
-                raise ValueError(RULE)
-            text = str(int(value))
-        if type(text) is not str:
-            raise TypeError(RULE)
-        code = self._code(text)
-        if type(value) is str:  # True, 1 and 1.0 are one to a dictionary, so only texts are remembered
+        """The code of a value that was not met yet; raises ValueError or TypeError where it can be no key."""
+        label = label_of(value)
+        code = self.get(label)
+        if code is None:
+            code = float(len(self.labels))
+            self.labels.append(label)
+            self[label] = code
+        if type(value) is str:  # True, 1 and 1.0 are one to a dictionary, so of numbers only the texts are remembered
             self[value] = code
         return code
-
-    def _code(self, text: str) -> float:
-        found = self.get(text)
-        if found is not None:
-            return found
-        label = text.encode()
-        if not 1 <= len(label) <= MAX_BYTES:
-            raise ValueError(RULE)
-        self.labels.append(label)
-        self[text] = float(len(self.labels) - 1)
-        return self[text]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
 from streaminfer.runtime import names
+from streaminfer.runtime.keyed_shard import KeyedShard
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
@@ -40,7 +41,7 @@ class Master:
         self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
         self._shards: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
-        self._committed_at = self._checked_at = clock()
+        self._checked_at = clock()
         self._polled = False
 
     @property
@@ -55,8 +56,7 @@ class Master:
         self._check()
         for shard in self._shards.values():
             if self._due(shard):
-                shard.commit(self._member, int(self._wall() * 1000))
-                self._committed_at = self._clock()
+                self._commit(shard)
 
     def reset(self) -> None:
         """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
@@ -71,7 +71,7 @@ class Master:
         try:
             for shard in self._shards.values():
                 if shard.dirty:
-                    shard.commit(self._member, int(self._wall() * 1000))
+                    self._commit(shard)
                 shard.close()
         except BusError as error:
             log.warning("the last snapshot was not committed, its increments will be folded again: %s", error)
@@ -91,6 +91,9 @@ class Master:
                 continue
             for record in part.records:
                 shard.take(record)
+                if shard.full:
+                    shard.passed(record.offset + 1)
+                    self._commit(shard)
             shard.passed(part.end)
         return polled
 
@@ -119,14 +122,20 @@ class Master:
         shard = self._open_shard(partition)
         shard.meet_partitions()
         if shard.dirty:
-            shard.commit(self._member, int(self._wall() * 1000))
+            self._commit(shard)
         log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
         self._shards[partition] = shard
+        shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
         self._member.resume(partition)
 
+    def _commit(self, shard: Shard) -> None:
+        shard.commit(self._member, int(self._wall() * 1000))
+        shard.committed_at = self._clock()
+
     def _open_shard(self, partition: Partition) -> Shard:
-        return Shard(self._spec, self._bus, partition.index, self._metrics, self._schemas)
+        made = Shard if self._spec.key is None else KeyedShard
+        return made(self._spec, self._bus, partition.index, self._metrics, self._schemas)
 
     def _check(self) -> None:
         now = self._clock()
@@ -139,9 +148,10 @@ class Master:
     def _due(self, shard: Shard) -> bool:
         if not shard.dirty:
             return False
-        return shard.unpublished_events >= self._spec.inference.snapshot_events or self._wait(shard) <= 0
+        many = shard.unpublished_events >= self._spec.inference.snapshot_events
+        return many or shard.full or self._wait(shard) <= 0
 
     def _wait(self, shard: Shard) -> float:
         """Seconds until the shard's next snapshot; one that workers wait for comes ten times sooner."""
         interval = self._spec.inference.snapshot_ms / 1000 / (10 if shard.urgent else 1)
-        return max(0.0, self._committed_at + interval - self._clock())
+        return max(0.0, shard.committed_at + interval - self._clock())

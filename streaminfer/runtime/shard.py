@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -42,14 +43,19 @@ class Shard:
             raise
         self.snapshot = self.published
         self._forgetting = forgetting.of(spec.inference.forget)
-        self._parts = Parts(spec.model.size, spec.inference.by_time)
+        self._parts = self._new_parts()
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
         self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
+        self.committed_at = -math.inf
+        """When it last published a snapshot, by its master's clock."""
         self.urgent = False
         """Whether workers wait for the next snapshot: a partition is new, or an increment was dropped."""
+
+    def _new_parts(self) -> Parts:
+        return Parts(self._spec.model.size, self._spec.inference.by_time)
 
     def fence(self) -> Writer:
         """Shuts out every predecessor. First of all: what is restored after it can no longer change."""
@@ -87,6 +93,11 @@ class Shard:
     @property
     def dirty(self) -> bool:
         return self.snapshot is not self.published
+
+    @property
+    def full(self) -> bool:
+        """Whether a snapshot must come at once, as it is large."""
+        return False
 
     @property
     def unpublished_events(self) -> int:
@@ -144,16 +155,20 @@ class Shard:
     def commit(self, member: Member, now_ms: int) -> None:
         """Publishes the snapshot, the dead letters and the group's position in one transaction."""
         snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
-        topic = names.topic(self._spec, "posterior")
-        natural, about = self._described(snapshot)
-        records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
-        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
+        outputs = self._outputs(snapshot)
         positions = {self.partition: Position(snapshot.read_to)}
         self._last_offset = self._writer.commit([*self._letters, *outputs], positions, member)[-1]
         self._letters = []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)
-        self._tell(snapshot)
+        self._metrics.tell(self.partition.index, snapshot)
+
+    def _outputs(self, snapshot: Snapshot) -> list[Output]:
+        """The records of a snapshot, its manifest last."""
+        topic = names.topic(self._spec, "posterior")
+        natural, about = self._described(snapshot)
+        records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        return [Output(topic, data, key, self.partition.index) for key, data in records]
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""
@@ -168,18 +183,6 @@ class Shard:
             self._spec.name, model.kind, posterior.family, method, model.exactness
         )
 
-    def _tell(self, snapshot: Snapshot) -> None:
-        metrics = self._metrics
-        metrics.snapshots.inc()
-        metrics.version.set(snapshot.version)
-        metrics.events.set(snapshot.n_events)
-        metrics.effective.set(snapshot.n_effective)
-        metrics.lost.set(snapshot.n_lost)
-        metrics.dead_lettered.set(snapshot.n_dead_lettered)
-        metrics.damped.set(snapshot.n_damped)
-        metrics.rejected.set(snapshot.n_rejected)
-        if snapshot.n_events:
-            metrics.score.set(snapshot.score / snapshot.n_events)
-
     def close(self) -> None:
+        self._metrics.left(self.partition.index)
         self._writer.close()

@@ -50,13 +50,15 @@ def _python_values(row: Any) -> Any:
 class PosteriorSnapshot:
     """The posterior at one version. `mean`, `sd` and `cov` are by parameter name."""
 
-    def __init__(self, spec: Spec, snapshot: Snapshot) -> None:
+    def __init__(self, spec: Spec, snapshot: Snapshot, key: str | None = None) -> None:
         self.spec = spec
         self.snapshot = snapshot
+        self.key = key
 
     def __repr__(self) -> str:
         means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
-        return f"<{self.name} version {self.version}: {self.n_events} events, {means}>"
+        name = self.name if self.key is None else f"{self.name} of {self.key!r}"
+        return f"<{name} version {self.version}: {self.n_events} events, {means}>"
 
     @property
     def name(self) -> str:
@@ -124,12 +126,22 @@ class PosteriorSnapshot:
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
+    def _score(self) -> float | None:
+        """The mean log predictive density of events before they were absorbed; None where nobody knows it.
+
+        Of a key nobody adds it up, but where nothing is forgotten the densities' product is the marginal likelihood.
+        """
+        if self.n_events == 0 or (self.key is not None and self.spec.inference.forget is not None):
+            return None
+        score = self.snapshot.score if self.key is None else self.log_evidence()
+        return score / self.n_events if math.isfinite(score) else None
+
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
         snapshot, model = self.snapshot, self.spec.model
         return {
             "name": self.name,
-            "key": None,
+            "key": self.key,
             "version": snapshot.version,
             "n_events": snapshot.n_events,
             "n_effective": snapshot.n_effective,
@@ -146,7 +158,7 @@ class PosteriorSnapshot:
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
             "natural": _plain(self.posterior.natural),
             "log_evidence": _plain(np.float64(self.log_evidence())),
-            "score": snapshot.score / snapshot.n_events if snapshot.n_events else None,
+            "score": self._score(),
             "frontier": self.frontier,
             "read_to": snapshot.read_to,
             "fingerprint": snapshot.fingerprint,

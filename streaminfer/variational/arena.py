@@ -121,7 +121,7 @@ class Arena:
         self.gone.clear()
 
     def load(self, labels: Sequence[bytes], clocks: Sequence[int], numbers: Matrix) -> None:
-        """Rows as a snapshot has them, later ones in place of earlier: count, stamp, n_effective, newest, statistics."""
+        """Rows of a snapshot, in the place of earlier ones: count, stamp, n_effective, newest, then the statistics."""
         found = np.empty(len(labels), dtype=np.intp)
         for i, (label, clock) in enumerate(zip(labels, clocks, strict=True)):
             row = self.rows.get(label, NONE)

@@ -1,7 +1,7 @@
 """Keyed posteriors: one for each key, learned and folded many at a time.
 
-A key's posterior is prior + the statistics of its events, as of one stream for each key. The frontier is that of all keys
-together, so an increment is folded or dropped as a whole.
+A key's posterior is prior + the statistics of its events. The frontier is that of all keys together, so an increment is
+folded or dropped as a whole.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +43,27 @@ class Snapshot:
     def n_effective(self) -> float:
         """How many events the posterior rests on: the sum of their weights."""
         return sum(clock.n_effective for clock in self.clocks.values()) if self.clocks else self.n_events
+
+
+def together(shards: Sequence[Snapshot]) -> Snapshot:
+    """One or more shards of a posterior as one: each partition's frontier is the lowest.
+
+    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own.
+    """
+    if len(shards) == 1:
+        return shards[0]
+    known = set.intersection(*(set(shard.frontier) for shard in shards))
+    return replace(
+        shards[0],
+        version=max(shard.version for shard in shards),
+        frontier={index: min(shard.frontier[index] for shard in shards) for index in sorted(known)},
+        n_lost=max(shard.n_lost for shard in shards),
+        n_dead_lettered=max(shard.n_dead_lettered for shard in shards),
+        created_at=max(shard.created_at for shard in shards),
+        n_events=sum(shard.n_events for shard in shards),
+        n_rejected=sum(shard.n_rejected for shard in shards),
+        n_dropped=sum(shard.n_dropped for shard in shards),
+        n_keys=sum(shard.n_keys for shard in shards),
+        n_expired=sum(shard.n_expired for shard in shards),
+        score=sum(shard.score for shard in shards),
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from streaminfer.models import times
 from streaminfer.variational.increment import Increment
-from streaminfer.wire import vectors
+from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
 
@@ -35,10 +36,7 @@ class Part(NamedTuple):
 
 def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, timed: bool = False) -> list[bytes]:
     """The records of an increment, none larger than `max_bytes`; `timed` where events are forgotten by time."""
-    numbers = increment.statistics
-    if timed:
-        numbers = np.append(numbers, [increment.n_effective, increment.newest])
-    pieces = vectors.split(numbers, max_bytes - ENVELOPE)
+    pieces = vectors.cut(_packed(increment, timed), max_bytes - ENVELOPE)
     common = {
         "fingerprint": increment.fingerprint,
         "writer": increment.writer,
@@ -55,6 +53,15 @@ def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, ti
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
+
+
+def _packed(increment: Increment, timed: bool) -> bytes:
+    if increment.keys is not None:
+        return key_columns.pack(increment.keys, increment.statistics, timed)
+    numbers = increment.statistics
+    if timed:
+        numbers = np.append(numbers, [increment.n_effective, increment.newest])
+    return vectors.pack(numbers)
 
 
 def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1) -> Part:
@@ -88,6 +95,17 @@ def assemble(parts: list[Part], size: int, timed: bool = False) -> Increment:
         _check_times(n_effective, newest, value["n_events"])
         value |= {"n_effective": n_effective, "newest": newest}
     return Increment(**{**value, "statistics": numbers[:size].copy()})
+
+
+def assemble_keyed(parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool]) -> Increment:
+    """The same of an increment by keys, each of which must belong to the reader's shard."""
+    value = dict(parts[0].value)
+    data = b"".join(part.value["statistics"] for part in parts)
+    keys, statistics = key_columns.unpack(data, size, timed, value["n_events"])
+    odd = next((label for label in keys.labels if not belongs(label)), None)
+    _require(odd is None, "keys", "must be of this shard", odd)
+    del value["part"], value["parts"]
+    return Increment(**{**value, "statistics": statistics}, keys=keys)
 
 
 def _check_times(n_effective: float, newest: float, n_events: int) -> None:

@@ -62,7 +62,7 @@ def encode(
     records = []
     for i, piece in enumerate(pieces):
         manifest = _manifest(snapshot, about, [version] * len(pieces), len(held)) if i == last else None
-        value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
+        value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest, "key": None}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
 
@@ -99,6 +99,8 @@ def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int], n_sta
         "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
         "chunk_versions": chunk_versions,
         "n_statistics": n_statistics,
+        "n_keys": snapshot.n_keys,
+        "n_expired": snapshot.n_expired,
     }
 
 
@@ -118,6 +120,8 @@ class Assembler:
         """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
         value = self._schemas.decode(TOPIC, data)
         manifest = value["manifest"]
+        if value["key"] is not None:
+            raise BadValue("a key's record must have a record key that says so")
         if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
         if manifest is None:
