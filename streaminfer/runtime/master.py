@@ -50,7 +50,7 @@ class Master:
 
     def step(self, timeout: float) -> None:
         """Read, fold, and commit a snapshot when one is due."""
-        self._reassign(self._read(timeout))
+        self._read(timeout)
         for partition in self._owned - set(self._shards):
             self._take_over(partition)
         self._check()
@@ -77,17 +77,18 @@ class Master:
             log.warning("the last snapshot was not committed, its increments will be folded again: %s", error)
         self._member.close()
 
-    def _read(self, timeout: float) -> Poll:
+    def _read(self, timeout: float) -> None:
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
             polled = self._member.poll(min(timeout, wait), STEP_RECORDS)
         except OutOfRange as error:
             self._skip_removed(error)
-            return Poll()
+            return
         self._polled = True
+        self._reassign(polled)  # first of all: a shard that is no longer ours must not be there after an error
         for part in polled.slices:
             shard = self._shards.get(part.partition)
-            if shard is None or part.partition in polled.revoked:
+            if shard is None:
                 continue
             for record in part.records:
                 shard.take(record)
@@ -95,7 +96,6 @@ class Master:
                     shard.passed(record.offset + 1)
                     self._commit(shard)
             shard.passed(part.end)
-        return polled
 
     def _skip_removed(self, error: OutOfRange) -> None:
         """Increments that are gone unread are computed again: their workers find the frontier unmoved."""
