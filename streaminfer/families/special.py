@@ -1,4 +1,4 @@
-"""Special functions and triangular algebra of scipy, loaded at the first use.
+"""Special functions, triangular algebra and optimisation of scipy, loaded at the first use.
 
 scipy takes longer to load than everything else together, and most processes never need it: a command that shows a
 table, a supervisor, the master of a model without matrices.
@@ -6,6 +6,7 @@ table, a supervisor, the master of a model without matrices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,3 +63,22 @@ def dpstrf(matrix: Array) -> Any:
     from scipy.linalg import lapack
 
     return lapack.dpstrf(matrix)
+
+
+def maximise(total: Callable[[Array], tuple[float, Array]], start: Array, lowest: Array, highest: Array) -> Array:
+    """L-BFGS-B: a place between the bounds where `total`, which returns value and gradient, is largest."""
+    from scipy import optimize
+
+    def descent(place: Array) -> tuple[float, Array]:
+        value, gradient = total(place)
+        return -value, -gradient
+
+    found = optimize.minimize(
+        descent,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(lowest, highest),
+        options={"maxiter": 500, "maxfun": 1000, "ftol": 1e-14, "gtol": 1e-7},
+    )
+    return np.asarray(found.x, dtype=np.float64)

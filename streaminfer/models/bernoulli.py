@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.families import beta
-from streaminfer.models import totals
+from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
 from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Option, Section, Text
@@ -84,6 +84,25 @@ class Bernoulli:
 
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, 2, totals=2)
+
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        totals.require(self.proper(statistics))
+        return pooled_counts.dirichlet_evidences(statistics, np.array([self.alpha, self.beta]))
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        return self.build({"field": self.field, "prior": priors.checked(self.options, self.prior_options, prior)})
+
+    def pooled(self, statistics: Matrix) -> Self:
+        totals.require(self.proper(statistics))
+        rows = statistics[statistics.any(axis=1)]
+        if len(rows) < 2:
+            return self
+        alpha, beta = priors.positives(pooled_counts.dirichlet(rows, np.array([self.alpha, self.beta])))
+        return pooling.better(self, self.with_prior({"alpha": alpha, "beta": beta}), rows)
 
     def posterior(self, statistics: Vector) -> BernoulliPosterior:
         ones, zeros = totals.checked(statistics, 2, totals=2)

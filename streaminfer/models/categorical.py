@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.families import dirichlet
-from streaminfer.models import totals
+from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
 from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, Section, Text
@@ -92,6 +92,26 @@ class Categorical:
 
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, self.size, totals=self.size)
+
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        totals.require(self.proper(statistics))
+        return pooled_counts.dirichlet_evidences(statistics, self.prior)
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        return {"concentration": list(self.concentration)}
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        given = priors.checked(self.options, self.prior_options, prior)
+        return self.build({"field": self.field, "categories": self.categories, "prior": given})
+
+    def pooled(self, statistics: Matrix) -> Self:
+        totals.require(self.proper(statistics))
+        rows = statistics[statistics.any(axis=1)]
+        if len(rows) < 2:
+            return self
+        concentration = priors.positives(pooled_counts.dirichlet(rows, self.prior))
+        return pooling.better(self, self.with_prior({"concentration": concentration}), rows)
 
     def posterior(self, statistics: Vector) -> CategoricalPosterior:
         totals.checked(statistics, self.size, totals=self.size)

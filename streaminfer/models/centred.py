@@ -153,6 +153,25 @@ def proper(rows: Matrix, d: int) -> Flags:
     )
 
 
+def parts(rows: Matrix, d: int) -> Iterator[Rows]:
+    """The parts of all rows (k, size), block by block; raises DomainError where no events have such moments."""
+    for part in blocks(len(rows), d):
+        found, faults = examined(rows[part], d)
+        if faults.any():
+            i = int(faults.argmax())
+            raise DomainError(f"row {part.start + i} of the statistics: {FAULTS[faults[i]].format(n=found.n[i])}")
+        yield found
+
+
+def total(rows: Matrix, d: int) -> Vector:
+    """The moments of all rows (k, size) together, merged two by two."""
+    while len(rows) > 1:
+        half = len(rows) // 2
+        rows = np.concatenate([merge(rows[:half], rows[half : 2 * half], d), rows[2 * half :]])
+    merged: Vector = rows[0]
+    return merged
+
+
 def examined(rows: Matrix, d: int) -> tuple[Rows, NDArray[np.intp]]:
     """The parts of each row (k, size), and what is wrong with it: an index of FAULTS, 0 where nothing is."""
     finite = np.isfinite(rows).all(axis=1)

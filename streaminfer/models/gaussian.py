@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_wishart as niw
-from streaminfer.models import centred, roots
+from streaminfer.models import centred, pooled_gaussian, pooling, priors, roots
 from streaminfer.models.events import Field
 from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, OptionsError, Section, Text
@@ -112,6 +112,33 @@ class Gaussian:
 
     def proper(self, statistics: Matrix) -> Flags:
         return centred.proper(statistics, len(self.names))
+
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        rows = centred.parts(statistics, len(self.names))
+        found = [pooled_gaussian.log_evidences(part, self._diagonal_prior) for part in rows]
+        return np.concatenate([np.zeros(0), *found])
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        scale = list(self.scale_diagonal)
+        return {"mean": list(self.mean), "kappa": self.kappa, "dof": self.dof, "scale": scale}
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        return self.build({"fields": self.names, "prior": priors.checked(self.options, self.prior_options, prior)})
+
+    def pooled(self, statistics: Matrix) -> Self:
+        rows = statistics[statistics[:, 0] != 0]
+        blocks = list(centred.parts(rows, len(self.names)))
+        if len(rows) < 2:
+            return self
+        found = pooled_gaussian.maximum(blocks, self._diagonal_prior)
+        kappa, dof = priors.positives(np.array([found.kappa, found.dof]))
+        lists = {"mean": priors.reals(found.mean), "scale": priors.positives(found.scale)}
+        return pooling.better(self, self.with_prior({**lists, "kappa": kappa, "dof": dof}), rows)
+
+    @property
+    def _diagonal_prior(self) -> pooled_gaussian.Prior:
+        return pooled_gaussian.Prior(np.array(self.mean), self.kappa, self.dof, np.array(self.scale_diagonal))
 
     def posterior(self, statistics: Vector) -> GaussianPosterior:
         """kappa + n, dof + n, scale + scatter + kappa n / (kappa + n) d d', d = xbar - mean (Murphy 2007, 8.3)."""

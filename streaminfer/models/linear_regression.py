@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_gamma as nig
-from streaminfer.models import centred, roots
+from streaminfer.models import centred, pooled_regression, pooling, priors, roots
 from streaminfer.models.events import Field
 from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
@@ -102,6 +102,51 @@ class LinearRegression:
 
     def proper(self, statistics: Matrix) -> Flags:
         return centred.proper(statistics, len(self.features) + 1)
+
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        rows = centred.parts(statistics, len(self.features) + 1)
+        found = [pooled_regression.log_evidences(part, self._diagonal_prior) for part in rows]
+        return np.concatenate([np.zeros(0), *found])
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        first = {"intercept_precision": self.weights_precision[0]} if self.intercept else {}
+        precision = list(self.weights_precision[-len(self.features) :])
+        gamma = {"shape": self.shape, "rate": self.rate}
+        return {"mean": list(self.weights_mean), "precision": precision, **first, **gamma}
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        given = priors.checked(self.options, self.prior_options, prior)
+        data = {"features": self.features, "target": self.target, "intercept": self.intercept}
+        return self.build({**data, "prior": given})
+
+    def pooled(self, statistics: Matrix) -> Self:
+        rows = statistics[statistics[:, 0] != 0]
+        blocks = list(centred.parts(rows, len(self.features) + 1))
+        if len(rows) < 2:
+            return self
+        found = pooled_regression.maximum(blocks, self._diagonal_prior, self._plain_prior(rows))
+        precision = priors.positives(found.precision)
+        shape, rate = priors.positives(np.array([found.shape, found.rate]))
+        first = {"intercept_precision": precision.pop(0)} if self.intercept else {}
+        weights = {"mean": priors.reals(found.mean), "precision": precision, **first}
+        return pooling.better(self, self.with_prior({**weights, "shape": shape, "rate": rate}), rows)
+
+    @property
+    def _diagonal_prior(self) -> pooled_regression.Prior:
+        precision = np.array(self.weights_precision)
+        return pooled_regression.Prior(np.array(self.weights_mean), precision, self.shape, self.rate)
+
+    def _plain_prior(self, rows: Matrix) -> pooled_regression.Prior:
+        """At the posterior of all events together, and worth one of them."""
+        everything = self.posterior(centred.total(rows, len(self.features) + 1))
+        n, xbar, _, scatter, _ = everything.moments_absorbed
+        mean, _, shape, rate = everything.parameters
+        squares = scatter.diagonal()[:-1] / n
+        if not self.intercept or not squares.all():
+            squares = squares + xbar[:-1] ** 2
+        precision = np.append([1.0] * self.intercept, np.where(squares > 0, squares, 1.0))
+        return pooled_regression.Prior(mean, precision, 1.0, rate / shape)
 
     def posterior(self, statistics: Vector) -> LinearRegressionPosterior:
         """Least squares in square-root form: with an intercept eliminated, c = n p0 / (n + p0), else c = n, over rows

@@ -114,5 +114,21 @@ class Model(Protocol):
     def proper(self, statistics: Matrix) -> Flags:
         """Of which rows (k, size) there is a posterior; raises DomainError where the rows have another length."""
 
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        """`posterior(row).log_evidence()` of each row (k, size); raises DomainError where a row has no posterior."""
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        """The prior as the `prior` section of a spec says it, lists written out."""
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        """The same model with another prior section; what it leaves out stays. Raises OptionsError."""
+
+    def pooled(self, statistics: Matrix) -> Self:
+        """The same model with the prior that maximises the sum of `log_evidences` (empirical Bayes, see `pooling`).
+
+        Never one with a smaller sum than its own; unchanged where fewer than two rows have events.
+        """
+
     def posterior(self, statistics: Vector) -> Posterior:
         """The posterior; raises DomainError where the statistics give none."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streaminfer.families import gamma
 from streaminfer.families.special import gammaln, xlogy
-from streaminfer.models import totals
+from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
 from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
 from streaminfer.models.options import Option, OptionsError, Section, Text
@@ -88,6 +88,26 @@ class Poisson:
 
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, 3, totals=2)
+
+    def log_evidences(self, statistics: Matrix) -> Vector:
+        totals.require(self.proper(statistics))
+        return pooled_counts.gamma_evidences(statistics, self.shape, self.rate)
+
+    @property
+    def prior_options(self) -> Mapping[str, Any]:
+        return {"shape": self.shape, "rate": self.rate}
+
+    def with_prior(self, prior: Mapping[str, Any]) -> Self:
+        given = priors.checked(self.options, self.prior_options, prior)
+        return self.build({"field": self.field, "exposure": self.exposure, "prior": given})
+
+    def pooled(self, statistics: Matrix) -> Self:
+        totals.require(self.proper(statistics))
+        rows = statistics[statistics[:, 1] > 0]
+        if len(rows) < 2:
+            return self
+        shape, rate = priors.positives(np.array(pooled_counts.gamma(rows, self.shape, self.rate)))
+        return pooling.better(self, self.with_prior({"shape": shape, "rate": rate}), rows)
 
     def posterior(self, statistics: Vector) -> PoissonPosterior:
         count, exposure, base = totals.checked(statistics, 3, totals=2)

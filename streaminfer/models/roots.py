@@ -82,10 +82,10 @@ def _factors(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def triangle(rows: Matrix) -> Matrix:
-    """The upper triangular R (k, k) with R'R = rows' rows and no negative diagonal; rows are (m, k), m >= k."""
+    """The upper triangular R (..., k, k) with R'R = rows' rows and no negative diagonal; rows: (..., m, k), m >= k."""
     upper = np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
-    signs = np.where(upper.diagonal() < 0, -1.0, 1.0)
-    return upper * signs[:, None]
+    signs = np.where(upper.diagonal(axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return upper * signs[..., None]
 
 
 def absorb(upper: Matrix, row: Vector) -> Matrix:

@@ -42,5 +42,11 @@ def proper(statistics: Matrix, size: int, totals: int) -> Flags:
     return np.asarray(((smallest <= statistics) & (statistics <= LARGEST_TOTAL)).all(axis=1))
 
 
+def require(proper: Flags) -> None:
+    """Raises DomainError unless every row is proper."""
+    if not proper.all():
+        raise DomainError(f"row {int(proper.argmin())} of the statistics gives no posterior")
+
+
 def _smallest(i: int, totals: int) -> float:
     return 0.0 if i < totals else -LARGEST_TOTAL

@@ -5,8 +5,9 @@ Statistical checks leave 6 standard errors: each false alarm is below 2e-9, all 
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from streaminfer.families import FAMILIES
 from streaminfer.models import MODELS
 from streaminfer.models.model import DomainError, Model, Posterior
-from streaminfer.models.options import Section
+from streaminfer.models.options import OptionsError, Section
 from tests.models.examples import EXAMPLES, Example, model_of
 
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
@@ -161,6 +162,15 @@ def test_weighted_events_are_single_ones_scaled_and_merged(example: Example) -> 
     assert_same(weighted, model.posterior(model.statistics(events[left], weights[left])))
 
 
+def extremes(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """An event (1, fields) of the largest values, and one of the smallest."""
+    largest = {"number": 1e100, "positive": 1e100, "count": 2.0**53, "binary": 1.0, "category": 0.0}
+    smallest = {"number": -1e100, "positive": 1e-300, "count": 0.0, "binary": 0.0, "category": 1.0}
+    events = ([[values[field.kind] for field in model.fields]] for values in (largest, smallest))
+    large, small = map(np.array, events)
+    return large, small
+
+
 def some_rows(model: Model, example: Example, seed: int, k: int = 40) -> np.ndarray:
     """Statistics of sets of 0, 1, 2 and more events."""
     rng = np.random.default_rng(seed)
@@ -276,6 +286,87 @@ def test_garbage_is_proper_where_it_has_a_posterior(example: Example) -> None:
 
 
 @every_example
+def test_evidences_are_those_of_each_row(example: Example) -> None:
+    model = model_of(example)
+    rows = some_rows(model, example, 16)
+    rows = np.vstack([rows, model.scale(rows, 0.3)])
+    each = [model.posterior(row).log_evidence() for row in rows]
+    np.testing.assert_allclose(model.log_evidences(rows), each, rtol=1e-10, atol=1e-12)
+    assert model.log_evidences(rows[:0]).shape == (0,)
+    rows[7, 0] = -1.0
+    with pytest.raises(DomainError, match="row 7"):
+        model.log_evidences(rows)
+    with pytest.raises(DomainError, match="row"):
+        model.pooled(rows)
+
+
+@every_example
+def test_the_prior_is_a_section_of_a_spec_and_back(example: Example) -> None:
+    model = model_of(example)
+    own = model.prior_options
+    assert model.with_prior(json.loads(json.dumps(own))) == model
+    assert model.with_prior({}) == model
+    assert model.with_prior(dict.fromkeys(own)) == model
+    for name, value in own.items():
+        other = [2.5 * v + 0.1 for v in value] if isinstance(value, list) else 2.5 * value
+        changed = model.with_prior({name: other})
+        assert changed.prior_options == {**own, name: other}
+        assert (changed.fields, changed.size) == (model.fields, model.size)
+        assert changed != model
+        for bad in ("x", float("nan"), 1e60, [1.0] * 999):
+            with pytest.raises(OptionsError, match=f"prior.{name}"):
+                model.with_prior({name: bad})
+    with pytest.raises(OptionsError, match=r"prior\.colour"):
+        model.with_prior({"colour": 1.0})
+
+
+def changed_numbers(prior: Mapping[str, Any], factor: float) -> Iterator[dict[str, Any]]:
+    """Priors with one number times the factor."""
+    for name, value in prior.items():
+        if not isinstance(value, list):
+            yield {**prior, name: value * factor}
+            continue
+        for i in range(len(value)):
+            yield {**prior, name: [v * factor if i == j else v for j, v in enumerate(value)]}
+
+
+@every_example
+def test_a_pooled_prior_is_a_maximum_of_the_evidence(example: Example) -> None:
+    """No number changed by 1% adds more than 1e-3, which also holds where sets that are all alike reach the bounds."""
+    model = model_of(example)
+    rows = some_rows(model, example, 17)
+    pooled = model.pooled(rows)
+    best, before = (float(m.log_evidences(rows).sum()) for m in (pooled, model))
+    assert best > before + 1
+    for factor in (0.99, 1.01):
+        for prior in changed_numbers(pooled.prior_options, factor):
+            assert model.with_prior(prior).log_evidences(rows).sum() <= best + 1e-3, prior
+    again = pooled.pooled(rows)
+    assert best <= again.log_evidences(rows).sum() <= best + 1e-3
+
+
+@every_example
+def test_fewer_than_two_sets_of_events_change_no_prior(example: Example) -> None:
+    model = model_of(example)
+    one = model.statistics(example.events(np.random.default_rng(18), 30))
+    for rows in (np.zeros((0, model.size)), one[None], np.stack([model.empty(), one, model.empty()])):
+        assert model.pooled(rows) is model
+
+
+@every_example
+def test_pooling_survives_extreme_events(example: Example) -> None:
+    """Warnings are errors in this suite."""
+    model = model_of(example)
+    large, small = extremes(model)
+    ordinary = some_rows(model, example, 19, 8)
+    for rows in ([large], [small], [large, small], [np.vstack([large, small, large])], [ordinary]):
+        statistics = np.vstack([model.statistics(row) if row is not ordinary else row for row in [*rows, *rows]])
+        statistics = np.vstack([statistics, model.scale(ordinary, 2.0**-900)])
+        before = model.log_evidences(statistics).sum()
+        assert model.pooled(statistics).log_evidences(statistics).sum() >= before
+
+
+@every_example
 def test_the_evidence_is_the_product_of_the_predictives(example: Example) -> None:
     model = model_of(example)
     events = example.events(np.random.default_rng(5), 40)
@@ -373,10 +464,7 @@ def test_garbage_gives_a_proper_posterior_or_a_domain_error(example: Example) ->
 @every_example
 def test_events_with_extreme_values_are_absorbed(example: Example) -> None:
     model = model_of(example)
-    largest = {"number": 1e100, "positive": 1e100, "count": 2.0**53, "binary": 1.0, "category": 0.0}
-    row = np.array([[largest[field.kind] for field in model.fields]])
-    smallest = {"number": -1e100, "positive": 1e-300, "count": 0.0, "binary": 0.0, "category": 1.0}
-    other = np.array([[smallest[field.kind] for field in model.fields]])
+    row, other = extremes(model)
     posterior = absorbed(model, np.vstack([row, other, row, other, row, row]))
     assert np.isfinite(posterior.natural).all()
     assert np.isfinite(posterior.log_predictive(np.vstack([row, other]))).all()
