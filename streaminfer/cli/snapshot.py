@@ -48,8 +48,12 @@ def command(options: argparse.Namespace) -> int:
             return list_keys(connection.keys(spec, options.after, options.limit), spec, options.json)
         found = connection.snapshot(spec, options.key)
         if found is None:
-            what = f"posterior {spec.name!r}" if options.key is None else f"key {options.key!r} in {spec.name!r}"
-            print(f"streaminfer: no {what} on {options.bus} yet: start it with `streaminfer up`", file=sys.stderr)
+            what = f"posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`"
+            if spec.key is not None:
+                what = (
+                    f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}: no event has it"
+                )
+            print(f"streaminfer: no {what}", file=sys.stderr)
             return 1
         if options.json:
             print_json(found.to_json())

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
-from streaminfer.runtime.shard import Shard
+from streaminfer.runtime.shard import Shard, unreadable
 from streaminfer.variational import forgetting, keyed
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.snapshots import Assembler
 
 MAX_DIRTY: Final = 10_000
 """Rows of keys in one snapshot, about: a transaction stays small, whatever `snapshot_ms` says."""
@@ -43,43 +45,52 @@ class KeyedShard(Shard):
             self._spec.model.size, self._spec.inference.by_time, lambda key: names.shard_of(self._spec, key) == index
         )
 
-    def restore(self) -> Snapshot:
-        """The newest manifest, and all keys up to it, each as its newest record has it."""
-        found = super().restore()
+    def _read_back(self) -> Snapshot | None:
+        """The newest manifest and all keys, each as its newest record has it, in one reading.
+
+        In two, a manifest might be older than the keys: who fences this master may write between them.
+        """
         self._arena = Arena(self._spec.model.size)
+        assembler = Assembler(self._spec.fingerprint, self._spec.model.size, self._schemas)
         partition = Partition(names.topic(self._spec, "posterior"), self.partition.index)
-        starts, ends = self._bus.starts(partition.topic), self._bus.ends(partition.topic)
-        with self._bus.reader({partition: starts[partition.index]}) as reader:
-            while reader.position(partition) < ends[partition.index]:
+        start, end = (each(partition.topic)[partition.index] for each in (self._bus.starts, self._bus.ends))
+        found: Snapshot | None = None
+        with self._bus.reader({partition: start}) as reader:
+            while reader.position(partition) < end:
                 for part in reader.poll(1.0).slices:
-                    self._load(part.records)
+                    found = self._load([each for each in part.records if each.offset < end], assembler) or found
         self._arena.published()
-        if len(self._arena) != found.n_keys:
+        n_keys = 0 if found is None else found.n_keys
+        if len(self._arena) != n_keys:
             raise Fatal(
-                f"{partition}: the newest snapshot has {found.n_keys} keys and the log {len(self._arena)}. Was a part "
-                "of the topic removed? Give the spec a new name to start over."
+                f"{partition}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part of the "
+                "topic removed? Give the spec a new name to start over."
             )
         return found
 
-    def _load(self, records: tuple[Record, ...]) -> None:
-        """Takes in records of keys in their order; those of one run without tombstones at once."""
+    def _load(self, records: Sequence[Record], assembler: Assembler) -> Snapshot | None:
+        """Takes in records in their order, keys of one run at once; returns the newest manifest's snapshot."""
+        found: Snapshot | None = None
         run: list[tuple[key_records.Place, bytes]] = []
         for record in records:
             try:
                 place = key_records.place_of(record.key)
                 if place is not None and record.value is not None:
                     run.append((place, record.value))
-                elif place is not None:
+                elif place is None:
+                    found = assembler.add(record.value)
+                else:
                     self._load_run(run)
                     run = []
                     if place.label in self._arena.rows:
                         self._arena.drop(place.label)
             except WireError as error:
-                raise _unreadable(record.partition, error) from error
+                raise unreadable(record, f"it ({error}) is no part of a snapshot") from error
         try:
             self._load_run(run)
         except WireError as error:
-            raise _unreadable(records[-1].partition, error) from error
+            raise unreadable(records[-1], f"one of the keys before it ({error}) is none") from error
+        return found
 
     def _load_run(self, run: list[tuple[key_records.Place, bytes]]) -> None:
         if not run:
@@ -116,10 +127,3 @@ class KeyedShard(Shard):
         ]
         self._metrics.dirty_keys.set(len(changed))
         return [*gone, *changed, *super()._outputs(snapshot)]
-
-
-def _unreadable(partition: Partition, error: WireError) -> Fatal:
-    return Fatal(
-        f"{partition}: a key of the posterior cannot be read ({error}). Starting over would throw the posterior away: "
-        "run the version that wrote it (with the schema registry that it used), or give the spec a new name."
-    )

@@ -29,6 +29,15 @@ from streaminfer.wire.formats import max_events
 log = logging.getLogger(__name__)
 
 
+def unreadable(record: Record, what: str) -> Fatal:
+    """The error of a posterior that is there and cannot be restored."""
+    return Fatal(
+        f"{record.partition} offset {record.offset}: {what} that this version can read. Starting over would throw the "
+        "posterior away: run the version that wrote it (with the schema registry that it used), or give the spec a "
+        "new name."
+    )
+
+
 class Shard:
     """The posterior as folded so far; `published` is what the bus has of it."""
 
@@ -67,20 +76,20 @@ class Shard:
         if self._bus.hidden(topic)[self.partition.index]:
             # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
             raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
+        found = self._read_back()
+        self._metrics.restores.inc()
+        return found or fold.start(self._spec.model, self._spec.fingerprint)
+
+    def _read_back(self) -> Snapshot | None:
+        """The newest snapshot on the bus; raises Fatal where it cannot be read."""
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found = follower.catch_up()
         finally:
             follower.close()
         if follower.unreadable is not None:
-            record = follower.unreadable
-            raise Fatal(
-                f"{record.partition} offset {record.offset}: the newest record of the posterior is no whole snapshot "
-                "that this version can read. Starting over would throw the posterior away: run the version that wrote "
-                "it (with the schema registry that it used), or give the spec a new name."
-            )
-        self._metrics.restores.inc()
-        return found or fold.start(self._spec.model, self._spec.fingerprint)
+            raise unreadable(follower.unreadable, "the newest record of the posterior is no whole snapshot")
+        return found
 
     def meet_partitions(self) -> None:
         """Gives every data partition seen for the first time its log start as frontier."""

@@ -20,6 +20,7 @@ from streaminfer.variational.fold import Outcome, place
 from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.svb import LOWEST
 
 Groups = NDArray[np.intp]
 
@@ -108,7 +109,7 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
     if outcome is not Outcome.FOLDED or increment.keys is None:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     n_expired = _expire_returning(arena, increment.keys, rules)
-    n_rejected = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else 0
+    n_rejected, score = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else (0, 0.0)
     if n_rejected and n_rejected == increment.n_events:
         outcome = Outcome.REJECTED
     folded = replace(
@@ -120,6 +121,7 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
         n_rejected=snapshot.n_rejected + n_rejected,
         n_keys=len(arena),
         n_expired=snapshot.n_expired + n_expired,
+        score=snapshot.score + score,
     )
     return folded, outcome
 
@@ -155,8 +157,8 @@ class _Held(NamedTuple):
     newest: Vector
 
 
-def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
-    """Folds all keys; returns how many events were rejected.
+def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> tuple[int, float]:
+    """Folds all keys; returns how many events were rejected, and the score of the others.
 
     Rows of several clocks are proper together where each is: their sum is of the events of all.
     """
@@ -166,6 +168,7 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
         merged = model.merge(old.statistics, change.statistics)
     good = model.proper(increment.statistics) & model.proper(merged)
+    score = _score(model, old.statistics[good], merged[good]) if rules.forgetting is None else 0.0
     for i in np.flatnonzero(good & (rows == NONE)).tolist():
         rows[i] = arena.add(keys.labels[i], clock)
         arena.counts[rows[i]] = 0.0
@@ -177,7 +180,17 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
     firsts = arena.firsts([label for label, fits in zip(keys.labels, good.tolist(), strict=True) if fits])
     arena.stamps[firsts] = np.maximum(arena.stamps[firsts], keys.stamps[good])
     arena.dirty[at] = True
-    return int(keys.counts[~good].sum())
+    return int(keys.counts[~good].sum()), score
+
+
+def _score(model: Model, before: Matrix, after: Matrix) -> float:
+    """log p(events of a key | those before) = log p(all) - log p(those before), summed over the keys.
+
+    By the chain rule this is the sum of the events' log predictive densities, each before it was absorbed.
+    """
+    with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
+        change = model.log_evidences(after) - model.log_evidences(before)
+    return float(np.sum(np.clip(np.nan_to_num(change, nan=LOWEST), LOWEST, -LOWEST)))
 
 
 def _aged(

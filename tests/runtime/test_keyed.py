@@ -205,3 +205,17 @@ def test_shards_divide_the_keys_as_the_partitioner_says() -> None:
     assert sum(len(keys) for keys in held.values()) == len(cities)
     assert all(held.values())
     assert rig.whole().n_keys == 24
+
+
+def test_the_score_is_that_of_every_key_by_itself() -> None:
+    from streaminfer.runtime.fit import fit
+    from streaminfer.spec import parse_spec
+
+    rig = KeyedRig(keyed_spec(FULL["gaussian"], partitions=1))
+    sent = stream("gaussian", 60, 1)
+    rig.send_events(sent)
+    run(rig)
+    alone = parse_spec({"name": "alone", "model": FULL["gaussian"], "inference": {"minibatch": 1}})
+    by_key = [[e for _, _, e in sent if e["city"] == city] for city in CITIES if city]
+    expected = sum(fit(alone, events).snapshot.score for events in by_key)
+    assert rig.whole().score == pytest.approx(expected, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Schedules of crashes, zombies and lies on keyed posteriors of one to three shards: they always come together again."""
+"""Schedules of crashes, zombies and lies on keyed posteriors: their one to three shards always come together again."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def _forget(value: Any) -> dict[str, Any]:
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
-    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference, key "
-     "(got {})"),
+    (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, inference, "
+     "key (got {})"),
     (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, key (got 1)"),
     (document(name=None), "name: is required: the prefix of every topic (got None)"),
     (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
