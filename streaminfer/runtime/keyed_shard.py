@@ -107,7 +107,12 @@ class KeyedShard(Shard):
         self.urgent = self.urgent or not outcome.moved
 
     def commit(self, member: Member, now_ms: int) -> None:
-        """As any shard, after some of the idle keys are dropped."""
+        """As any shard, after some of the idle keys are dropped.
+
+        The keys of a snapshot that was reported as committed and is not in the log would be missing for ever: no later
+        one has them again. So the last one must be there first.
+        """
+        self.verify()
         self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty)
         super().commit(member, now_ms)
         self._arena.published()

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from streaminfer.bus.protocol import Unavailable
 from streaminfer.runtime import names
 from streaminfer.runtime.service import Fatal
 from tests.runtime.keyed_rig import KeyedRig, Sent, assert_exact, keyed_spec
+from tests.simulation.bus import Faults
 from tests.spec.documents import FULL
 
 BEGIN = 1_700_000_000_000
@@ -219,3 +221,32 @@ def test_the_score_is_that_of_every_key_by_itself() -> None:
     by_key = [[e for _, _, e in sent if e["city"] == city] for city in CITIES if city]
     expected = sum(fit(alone, events).snapshot.score for events in by_key)
     assert rig.whole().score == pytest.approx(expected, rel=1e-9)
+
+
+class _LiesOnce(Faults):
+    """The commit of this number (from 1) is reported and not written."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def lies(self, operation: str) -> bool:
+        self._left -= operation == "commit"
+        return operation == "commit" and self._left == 0
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_keys_of_a_commit_that_was_reported_and_is_not_there_come_again(number: int) -> None:
+    rig = KeyedRig(keyed_spec(partitions=1, minibatch=1))
+    master, worker = rig.master(_LiesOnce(number)), rig.worker()
+    sent: Sent = [(0, BEGIN, {"city": city, "k": 1}) for city in "abcde"]
+    for each in sent:
+        rig.send_events([each])
+        for _ in range(3):
+            worker.step(0.0)
+            try:
+                master.step(0.0)
+            except Unavailable:
+                master.reset()
+            rig.clock.advance(0.01)
+    rig.run(master, worker)
+    assert_exact(rig, sent)
