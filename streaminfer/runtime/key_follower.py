@@ -11,6 +11,7 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import DomainError, Vector
 from streaminfer.runtime import names
+from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
 from streaminfer.variational.snapshot import Snapshot
@@ -45,8 +46,13 @@ class KeyFollower:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The key as of the newest manifest; None where it is not there."""
-        return None if self._manifest is None or not self._rows else self._of_key(self._manifest)
+        """The key as of the newest manifest; one that is not there is None, or what all keys start from is fitted."""
+        if self._manifest is None:
+            return None
+        if self._rows:
+            return self._of_key(self._manifest)
+        pooled = self._spec.key is not None and self._spec.key.pooled
+        return replace(self._manifest, n_events=0) if pooled else None
 
     def catch_up(self) -> Snapshot | None:
         """Reads to the end of the topic as it is now."""
@@ -98,7 +104,10 @@ class KeyFollower:
 
     def _complete(self, record: Record) -> Snapshot | None:
         """What a manifest publishes of the key: nothing where it has not changed."""
-        self._manifest = self._assembler.add(record.value) or self._manifest
+        manifest = self._assembler.add(record.value)
+        if manifest is not None:
+            model_of(self._spec, manifest)
+            self._manifest = manifest
         changed, self._changed = self._changed, False
         return self.snapshot if changed else None
 
@@ -109,7 +118,7 @@ class KeyFollower:
             for clock, row in sorted(self._rows.items())
         }
         total = reduce(model.merge, (clock.statistics for clock in clocks.values()), model.empty())
-        model.posterior(total)
+        model_of(self._spec, shard).posterior(total)
         return replace(
             shard,
             version=max(row.version for row in self._rows.values()),

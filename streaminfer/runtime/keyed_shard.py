@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.pooling import model_of, prior_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard, unreadable
 from streaminfer.variational import forgetting, keyed
@@ -21,6 +23,10 @@ from streaminfer.wire.snapshots import Assembler
 MAX_DIRTY: Final = 10_000
 """Rows of keys in one snapshot, about: a transaction stays small, whatever `snapshot_ms` says."""
 MAX_DIRTY_BYTES: Final = 8 << 20
+MAX_POOLED: Final = 1000
+"""Keys that a pooled prior is fitted to."""
+GROWTH: Final = 1.25
+"""How many times the events of the last fit there must be for the next."""
 
 
 class KeyedShard(Shard):
@@ -60,7 +66,7 @@ class KeyedShard(Shard):
                 for part in reader.poll(1.0).slices:
                     found = self._load([each for each in part.records if each.offset < end], assembler) or found
         self._arena.published()
-        n_keys = 0 if found is None else found.n_keys
+        n_keys, self._pooled_at = (0, 0) if found is None else (found.n_keys, found.n_events)
         if len(self._arena) != n_keys:
             raise Fatal(
                 f"{partition}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part of the "
@@ -78,7 +84,9 @@ class KeyedShard(Shard):
                 if place is not None and record.value is not None:
                     run.append((place, record.value))
                 elif place is None:
-                    found = assembler.add(record.value)
+                    found = assembler.add(record.value) or found
+                    if found is not None:
+                        model_of(self._spec, found)
                 else:
                     self._load_run(run)
                     run = []
@@ -102,7 +110,8 @@ class KeyedShard(Shard):
         self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
 
     def _fold(self, increment: Increment) -> None:
-        self.snapshot, outcome = keyed.add(self._spec.model, self._arena, self.snapshot, increment, self._rules)
+        model = model_of(self._spec, self.snapshot)
+        self.snapshot, outcome = keyed.add(model, self._arena, self.snapshot, increment, self._rules)
         self._metrics.outcome(outcome.value)
         self.urgent = self.urgent or not outcome.moved
 
@@ -114,8 +123,18 @@ class KeyedShard(Shard):
         """
         self.verify()
         self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty)
+        if self._spec.key is not None and self._spec.key.pooled:
+            self._pool()
         super().commit(member, now_ms)
         self._arena.published()
+
+    def _pool(self) -> None:
+        """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
+        if not self._arena.rows or self.snapshot.n_events < GROWTH * self._pooled_at:
+            return
+        self._pooled_at = self.snapshot.n_events
+        rows = keyed.some(self._spec.model, self._arena, MAX_POOLED)
+        self.snapshot = replace(self.snapshot, prior=prior_of(self._spec.model.pooled(rows)))
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:
         """Keys that are gone, keys that have changed, and the manifest."""

@@ -14,6 +14,7 @@ from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -186,8 +187,8 @@ class Shard:
             raise Unavailable(f"version {self.published.version} was reported as committed but is not in the log")
 
     def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:
-        posterior = self._spec.model.posterior(snapshot.statistics)
-        model, method = self._spec.model, self._spec.inference.method
+        model, method = model_of(self._spec, snapshot), self._spec.inference.method
+        posterior = model.posterior(snapshot.statistics)
         return posterior.natural, snapshots.About(
             self._spec.name, model.kind, posterior.family, method, model.exactness
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streaminfer.models.events import Field, check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
+from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
@@ -84,7 +85,7 @@ class PosteriorSnapshot:
 
     @cached_property
     def posterior(self) -> Posterior:
-        return self.spec.model.posterior(self.snapshot.statistics)
+        return model_of(self.spec, self.snapshot).posterior(self.snapshot.statistics)
 
     @cached_property
     def moments(self) -> dict[str, Moments]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streaminfer.models.model import Model
-from streaminfer.models.options import Integer, Number, Option, OptionsError, Problem, Section, Text
+from streaminfer.models.options import Choice, Integer, Number, Option, OptionsError, Problem, Section, Text
 
 MAX_STATISTICS: Final = 100_000
 """Numbers of one key: with them its record in a snapshot still fits."""
+
+DEFAULTS: Final = ("prior", "pooled")
 
 FIELD: Final = Text(r"[\s\S]{1,200}", "the name of a field, 1 to 200 characters")
 
@@ -23,6 +25,12 @@ KEY: Final = Section(
             Number(minimum=0.001, maximum=1e12),
             "A key without events for so many seconds, by the timestamps of records, is dropped. Not set means never.",
             None,
+        ),
+        Option(
+            "default",
+            Choice(DEFAULTS),
+            "What a key starts from: the model's prior, or pooled, one that is fitted to the other keys.",
+            "prior",
         ),
     )
 )
@@ -40,11 +48,17 @@ class NameOrSection:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which field has the keys, how they are divided among masters, and when an idle one goes."""
+    """Which field has the keys, how they are divided among masters, when an idle one goes, and how a new one starts."""
 
     field: str
     shards: int = 1
     expire_after: float | None = None
+    default: str = "prior"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the prior of keys is fitted to them."""
+        return self.default == "pooled"
 
 
 def check_key(model: Model) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -141,8 +141,7 @@ class Spec:
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
         if self.key is not None and self.key_field is not None:
-            path, shards, expire_after = list(self.key_field.path), self.key.shards, self.key.expire_after
-            meaning["key"] = {"path": path, "shards": shards, "expire_after": expire_after}
+            meaning["key"] = {**asdict(self.key), "field": list(self.key_field.path)}
         if self.data.schema_text is not None:
             meaning["schema"] = reduced(self.data.schema_text)
         if self.data.schema_id is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Model, Vector
-from streaminfer.variational.arena import NONE, Arena, Rows
+from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
 from streaminfer.variational.fold import Outcome, place
 from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting
 from streaminfer.variational.increment import ByKey, Increment
@@ -230,3 +230,15 @@ def _decayed(model: Model, held: _Held, halvings: Vector) -> _Held:
     statistics = model.scale(held.statistics, np.where(gone, 0.0, weights))
     statistics[gone] = model.empty()
     return held._replace(statistics=statistics, n_effective=np.where(gone, 0.0, n_effective))
+
+
+def some(model: Model, arena: Arena, most: int) -> Matrix:
+    """The statistics (k, size) of at most so many keys, evenly among those that are old and new."""
+    firsts = np.flatnonzero(arena.stamps[: len(arena.labels)] < NEVER)
+    rows = firsts[np.unique(np.linspace(0, len(firsts) - 1, min(most, len(firsts))).astype(np.intp))]
+    total = arena.statistics[rows]
+    after = arena.after[rows].astype(np.intp)
+    while (left := np.flatnonzero(after != NONE)).size:
+        total[left] = model.merge(total[left], arena.statistics[after[left]])
+        after[left] = arena.after[after[left]]
+    return total

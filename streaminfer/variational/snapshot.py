@@ -18,7 +18,8 @@ class Snapshot:
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
     holds the statistics by clock, and `statistics` is all of them together. Of a keyed posterior it is one shard, with
-    `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped.
+    `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped; `prior` is
+    the section of a spec that says it, where it is fitted to the keys.
     """
 
     fingerprint: str
@@ -38,6 +39,7 @@ class Snapshot:
     staleness: int = 0
     created_at: int = 0
     clocks: Clocks = field(default_factory=dict)
+    prior: str | None = None
 
     @property
     def n_effective(self) -> float:

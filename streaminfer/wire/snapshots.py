@@ -101,6 +101,7 @@ def _manifest(snapshot: Snapshot, about: About, chunk_versions: list[int], n_sta
         "n_statistics": n_statistics,
         "n_keys": snapshot.n_keys,
         "n_expired": snapshot.n_expired,
+        "prior": snapshot.prior,
     }
 
 
@@ -170,6 +171,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         score=manifest["score"],
         staleness=manifest["staleness"],
         created_at=created_at,
+        prior=manifest["prior"],
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
         **counts,
     )

@@ -108,7 +108,7 @@ PART = increments.decode(INCREMENTS[0])
 def test_snapshots_from_arbitrary_bytes(data: bytes) -> None:
     assembler = Assembler(FINGERPRINT, 3)
     _add_snapshot(assembler, data)
-    _add_snapshot(assembler, b"\x00\x00\x00\x00\x02" + data)
+    _add_snapshot(assembler, b"\x00\x00\x00\x00\x05" + data)
 
 
 @examples("snapshots.add, mutated")

@@ -51,7 +51,7 @@ def _bounded(act: Callable[[], object], most_bytes: int = MOST_BYTES) -> None:
         tracemalloc.stop()
 
 
-FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x02"}
+FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x05"}
 HEAD = _long(6) + _long(0) + _long(0) + _long(1) + 6 * _long(0) + 8 * _long(0) + bytes(8) + _long(0)
 """A snapshot up to the count of its frontier: no payload, empty texts, all numbers 0."""
 AVRO = {
