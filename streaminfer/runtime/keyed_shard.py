@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from streaminfer.bus.protocol import Member, Output, Partition, Record
+from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, prior_of
@@ -23,6 +23,8 @@ from streaminfer.wire.snapshots import Assembler
 MAX_DIRTY: Final = 10_000
 """Rows of keys in one snapshot, about: a transaction stays small, whatever `snapshot_ms` says."""
 MAX_DIRTY_BYTES: Final = 8 << 20
+RESTORE_RECORDS: Final = 10_000
+"""Records read in one step of a restore."""
 MAX_POOLED: Final = 1000
 """Keys that a pooled prior is fitted to."""
 GROWTH: Final = 1.25
@@ -52,27 +54,47 @@ class KeyedShard(Shard):
         )
 
     def _read_back(self) -> Snapshot | None:
-        """The newest manifest and all keys, each as its newest record has it, in one reading.
-
-        In two, a manifest might be older than the keys: who fences this master may write between them.
-        """
+        """Nothing yet: `restored` reads the newest manifest and all keys, some at a time."""
         self._arena = Arena(self._spec.model.size)
-        assembler = Assembler(self._spec.fingerprint, self._spec.model.size, self._schemas)
-        partition = Partition(names.topic(self._spec, "posterior"), self.partition.index)
-        start, end = (each(partition.topic)[partition.index] for each in (self._bus.starts, self._bus.ends))
-        found: Snapshot | None = None
-        with self._bus.reader({partition: start}) as reader:
-            while reader.position(partition) < end:
-                for part in reader.poll(1.0).slices:
-                    found = self._load([each for each in part.records if each.offset < end], assembler) or found
+        self._assembler = Assembler(self._spec.fingerprint, self._spec.model.size, self._schemas)
+        self._posterior = Partition(names.topic(self._spec, "posterior"), self.partition.index)
+        starts, ends = self._bus.starts(self._posterior.topic), self._bus.ends(self._posterior.topic)
+        self._restore_end = ends[self.partition.index]
+        self._reader: Reader | None = self._bus.reader({self._posterior: starts[self.partition.index]})
+        self._found: Snapshot | None = None
+        self._pooled_at = 0
+        return None
+
+    def restored(self) -> bool:
+        """One reading gives manifest and keys: in two, who fences this master might write between them.
+
+        A million keys take longer than a member may be silent, so its master polls between the calls.
+        """
+        if self._reader is None:
+            return True
+        if self._reader.position(self._posterior) < self._restore_end:
+            for part in self._reader.poll(1.0, RESTORE_RECORDS).slices:
+                records = [each for each in part.records if each.offset < self._restore_end]
+                self._found = self._load(records, self._assembler) or self._found
+            return False
+        self._reader.close()
+        self._reader = None
         self._arena.published()
-        n_keys, self._pooled_at = (0, 0) if found is None else (found.n_keys, found.n_events)
+        n_keys = 0 if self._found is None else self._found.n_keys
         if len(self._arena) != n_keys:
             raise Fatal(
-                f"{partition}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part of the "
-                "topic removed? Give the spec a new name to start over."
+                f"{self._posterior}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part "
+                "of the topic removed? Give the spec a new name to start over."
             )
-        return found
+        if self._found is not None:
+            self.published = self.snapshot = self._found
+            self._pooled_at = self._found.n_events
+        return True
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        super().close()
 
     def _load(self, records: Sequence[Record], assembler: Assembler) -> Snapshot | None:
         """Takes in records in their order, keys of one run at once; returns the newest manifest's snapshot."""

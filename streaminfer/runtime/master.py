@@ -40,6 +40,7 @@ class Master:
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
         self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
         self._shards: dict[Partition, Shard] = {}
+        self._restoring: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
         self._checked_at = clock()
         self._polled = False
@@ -65,9 +66,11 @@ class Master:
             self._member.pause(partition)
             shard.close()
         self._shards.clear()
+        self._leave_restoring()
 
     def close(self) -> None:
         """Publishes what is folded, then leaves the group."""
+        self._leave_restoring()
         try:
             for shard in self._shards.values():
                 if shard.dirty:
@@ -78,6 +81,7 @@ class Master:
         self._member.close()
 
     def _read(self, timeout: float) -> None:
+        timeout = 0.0 if self._restoring else timeout
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
             polled = self._member.poll(min(timeout, wait), STEP_RECORDS)
@@ -112,22 +116,30 @@ class Master:
     def _reassign(self, polled: Poll) -> None:
         for partition in polled.revoked:
             self._owned.discard(partition)
-            shard = self._shards.pop(partition, None)
+            shard = self._shards.pop(partition, None) or self._restoring.pop(partition, None)
             if shard is not None:
                 shard.close()
         self._owned.update(polled.assigned)
 
     def _take_over(self, partition: Partition) -> None:
         """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
-        shard = self._open_shard(partition)
+        shard = self._restoring.get(partition) or self._open_shard(partition)
+        self._restoring[partition] = shard
+        if not shard.restored():
+            return
         shard.meet_partitions()
         if shard.dirty:
             self._commit(shard)
         log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
-        self._shards[partition] = shard
+        self._shards[partition] = self._restoring.pop(partition)
         shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
         self._member.resume(partition)
+
+    def _leave_restoring(self) -> None:
+        for shard in self._restoring.values():
+            shard.close()
+        self._restoring.clear()
 
     def _commit(self, shard: Shard) -> None:
         shard.commit(self._member, int(self._wall() * 1000))
