@@ -13,9 +13,11 @@ import numpy as np
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
+from streaminfer.models.keys import label_of
 from streaminfer.models.model import Moments
 from streaminfer.runtime.connection import Connection
+from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
@@ -30,6 +32,9 @@ PAUSE = 0.5
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
+    parser.add_argument("--key", metavar="K", help="the posterior of this key; without it a keyed spec lists its keys")
+    parser.add_argument("--limit", metavar="N", type=whole(1, 10**6), default=100, help="list N keys (default: 100)")
+    parser.add_argument("--after", metavar="KEY", default="", help="list the keys after this one")
     parser.add_argument("--follow", action="store_true", help="go on with every new snapshot until interrupted")
     add_bus(parser)
     add_json(parser)
@@ -37,15 +42,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
+    _check_key(spec, options)
     with Connection(open_bus(options.bus, make=options.follow)) as connection:
         if options.follow:
-            return _follow(connection, spec, options.json)
-        found = connection.snapshot(spec)
+            return _follow(connection, spec, options.json, options.key)
+        if spec.key is not None and options.key is None:
+            return list_keys(connection.keys(spec, options.after, options.limit), spec, options.json)
+        found = connection.snapshot(spec, options.key)
         if found is None:
-            print(
-                f"streaminfer: no posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`",
-                file=sys.stderr,
-            )
+            what = f"posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`"
+            if spec.key is not None:
+                what = (
+                    f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}: no event has it"
+                )
+            print(f"streaminfer: no {what}", file=sys.stderr)
             return 1
         if options.json:
             print_json(found.to_json())
@@ -54,13 +64,41 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _follow(connection: Connection, spec: Spec, as_json: bool) -> int:
+def _check_key(spec: Spec, options: argparse.Namespace) -> None:
+    """Whether the options for keys fit to the spec."""
+    if options.key is not None:
+        if spec.key is None:
+            raise UsageError(f"--key: {options.spec} has no key, so there is one posterior for all events")
+        try:
+            label_of(options.key)
+        except ValueError as error:
+            raise UsageError(f"--key: {error} (got {options.key[:40]!r})") from error
+    elif options.follow and spec.key is not None:
+        raise UsageError("--follow: there is a posterior for each key: say which with --key")
+
+
+def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
+    """A line for each key."""
+    if as_json:
+        for each in keys:
+            print_json({"name": spec.name, **each._asdict()})
+        return 0
+    weighted = ["weight"] if spec.inference.forget is not None else []
+    rows = [
+        [each.key, f"{each.n_events:,}", *([f"{each.n_effective:,.6g}"] if weighted else []), str(each.version)]
+        for each in keys
+    ]
+    print_table([spec.key.field if spec.key is not None else "key", "events", *weighted, "version"], rows)
+    return 0
+
+
+def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
     newest = 0
     try:
         while True:
             try:
-                for found in connection.subscribe(spec):
+                for found in connection.subscribe(spec, key=key):
                     if found.version > newest:
                         newest = found.version
                         _show(found, as_json)
@@ -81,7 +119,8 @@ def _show(found: PosteriorSnapshot, as_json: bool) -> None:
 def print_summary(found: PosteriorSnapshot) -> None:
     """The posterior as a table."""
     snapshot, model = found.snapshot, found.spec.model
-    print(f"{found.name}: {model.kind} by {found.spec.inference.method}, {model.exactness}, version {found.version}")
+    name = found.name if found.key is None else f"{found.name} of {found.key}"
+    print(f"{name}: {model.kind} by {found.spec.inference.method}, {model.exactness}, version {found.version}")
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)

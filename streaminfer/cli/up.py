@@ -36,7 +36,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
-    children = children_of(options.workers, options.spec, options.bus, options.verbose)
+    children = children_of(options.workers, options.spec, options.bus, options.verbose, spec.shards)
     stopping = StopSignal()
     with ExitStack() as stack:
         health = Health(CollectorRegistry())
@@ -56,9 +56,11 @@ def command(options: argparse.Namespace) -> int:
             _tell(metrics, status)
             line.show(describe(spec, status, rate))
         early = options.until_idle and not job.idle
-        events = job.follower.snapshot.n_events if job.follower.snapshot else 0
+        newest = job.follower.snapshot
+        events = newest.n_events if newest else 0
+        keys = f" of {newest.n_keys:,} keys" if newest and spec.key else ""
         how = "stopped before all data was in the posterior" if early else "ended"
-        line.show(f"{spec.name}: {how}, {events:,} events in the posterior", last=True)
+        line.show(f"{spec.name}: {how}, {events:,} events{keys} in the posterior", last=True)
     return 1 if early else 0
 
 
@@ -90,6 +92,8 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
     parts.append(f"{rate.add(events):,.0f}/s")
+    if snapshot is not None and spec.key is not None:
+        parts.append(f"{snapshot.n_keys:,} keys")
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{status.alive} processes, {status.restarts} restarts")
     if snapshot is not None and snapshot.n_dead_lettered:

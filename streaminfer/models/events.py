@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models import times
+from streaminfer.models import keys, times
 
 LARGEST: Final = 1e100
 """Beyond this a square would leave float64; such a value is refused, not absorbed."""
@@ -18,7 +18,7 @@ LARGEST: Final = 1e100
 LARGEST_COUNT: Final = 2**53
 """Counts above this are no longer exact in float64."""
 
-Kind = Literal["number", "positive", "count", "binary", "category", "time"]
+Kind = Literal["number", "positive", "count", "binary", "category", "key", "time"]
 
 RULES: Final[Mapping[Kind, str]] = {
     "number": f"must be a number of size at most {LARGEST:g}",
@@ -26,6 +26,7 @@ RULES: Final[Mapping[Kind, str]] = {
     "count": "must be a whole number from 0 to 2^53",
     "binary": "must be 0 or 1",
     "category": "must be one of the categories",
+    "key": keys.RULE,
     "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
 }
 AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
@@ -42,10 +43,11 @@ class Field:
     kind: Kind
     categories: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    codes: Mapping[str, float] = field(init=False, repr=False, compare=False)
+    codes: Mapping[Any, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "codes", {name: float(i) for i, name in enumerate(self.categories)})
+        codes = keys.Codes() if self.kind == "key" else {name: float(i) for i, name in enumerate(self.categories)}
+        object.__setattr__(self, "codes", codes)
         object.__setattr__(self, "path", self.path or (self.name,))
 
     @property
@@ -60,7 +62,14 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        return self.kind == "category"
+        return self.kind in {"category", "key"}
+
+
+def anew(fields: Sequence[Field]) -> tuple[tuple[Field, ...], list[bytes]]:
+    """The fields for one more matrix, and the keys of that matrix: they come in as codes are given to them."""
+    made = tuple(replace(each) if each.kind == "key" else each for each in fields)
+    labels = next((each.codes.labels for each in made if isinstance(each.codes, keys.Codes)), [])
+    return made, labels
 
 
 class Rejected(NamedTuple):
@@ -83,7 +92,7 @@ class Checked(NamedTuple):
 
 
 def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
-    """Turns rows (mappings with the fields at their paths) into a matrix; a category becomes its index."""
+    """Turns rows (mappings with the fields at their paths) into a matrix; a category or key becomes its code."""
     try:
         events = _whole(fields, [_found(field.path, rows) for field in fields], len(rows))
     except (TypeError, KeyError):
@@ -104,11 +113,22 @@ def check_matrix(fields: Sequence[Field], matrix: NDArray[np.float64]) -> Checke
     else:
         faults = np.stack([~_in_domain(f, matrix[:, j]) for j, f in enumerate(fields)], axis=1)
     bad = faults.any(axis=1)
+    coded = _coded(fields, matrix, np.flatnonzero(~bad))
     if not bad.any():
-        return Checked(matrix, [])
+        return Checked(coded, [])
     firsts = zip(np.flatnonzero(bad).tolist(), faults[bad].argmax(axis=1).tolist(), strict=True)
     rejected = [Rejected(i, fields[j].label, RULES[fields[j].kind]) for i, j in firsts]
-    return Checked(matrix[~bad], rejected)
+    return Checked(coded[~bad], rejected)
+
+
+def _coded(fields: Sequence[Field], matrix: NDArray[np.float64], good: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The matrix with codes in the place of keys, in its good rows."""
+    for j, each in enumerate(fields):
+        if each.kind == "key":
+            matrix = matrix.copy()
+            found, places = np.unique(matrix[good, j], return_inverse=True)
+            matrix[good, j] = np.array([each.codes[key] for key in found.tolist()], dtype=np.float64)[places]
+    return matrix
 
 
 def check_ahead(fields: Sequence[Field], checked: Checked, stamps: NDArray[np.float64]) -> Checked:
@@ -148,7 +168,7 @@ def _found(path: tuple[str, ...], rows: Sequence[Any]) -> Sequence[Any]:
 
 def _column(field: Field, values: Sequence[Any]) -> NDArray[np.float64]:
     """The whole column at once; raises where any value is of a wrong type."""
-    if field.kind == "category":
+    if field.is_text:
         codes = field.codes
         return np.array([codes[value] for value in values], dtype=np.float64)
     if field.kind == "time":
@@ -171,6 +191,8 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
             good = (column == 0) | (column == 1)
         case "category":
             good = column >= 0
+        case "key":
+            good = (np.abs(column) <= keys.LARGEST) & (column == np.floor(column))
         case "time":
             good = (column >= times.EARLIEST) & (column <= times.LATEST)
     return good
@@ -234,10 +256,18 @@ def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, s
     return found, None
 
 
+def _code(field: Field, value: object) -> float | None:
+    """The code of a category or key; a category is always a text."""
+    try:
+        return field.codes[value] if field.kind == "key" or isinstance(value, str) else None
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
 def _number(field: Field, value: object) -> float | None:
     """The value as a float inside the field's domain, or None. A boolean is not a number."""
-    if field.kind == "category":
-        return field.codes.get(value) if isinstance(value, str) else None
+    if field.is_text:
+        return _code(field, value)
     try:
         if field.kind == "time" and isinstance(value, str):
             value = times.parse(value)

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
-from streaminfer.runtime import names, schemas
+from streaminfer.runtime import key_listing, names, schemas
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.key_follower import KeyFollower
+from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.produce import publish_rows
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec
@@ -29,32 +31,55 @@ class Connection:
         self._schemas: dict[str, Schemas] = {}
         """By spec name, where there is nothing more to be learned from a registry."""
 
-    def snapshot(self, spec: Spec) -> PosteriorSnapshot | None:
-        """The posterior now, or None where none was published yet."""
+    def snapshot(self, spec: Spec, key: str | None = None) -> PosteriorSnapshot | None:
+        """The posterior now, or that of a key; None where there is none, or not yet."""
         try:
-            follower = Follower(spec, self.bus, schemas=self._ids(spec))
+            follower = self._follower(spec, key)
         except UnknownTopic:
             return None
         try:
             found = follower.catch_up()
         finally:
             follower.close()
-        return None if found is None else PosteriorSnapshot(spec, found)
+        return None if found is None else PosteriorSnapshot(spec, found, key)
 
-    def subscribe(self, spec: Spec, timeout: float | None = None) -> Iterator[PosteriorSnapshot]:
-        """The posterior now and every snapshot after it; ends when none has come for `timeout` seconds."""
+    def keys(self, spec: Spec, after: str = "", limit: int = 100) -> list[KeySummary]:
+        """The first keys of a keyed posterior after one, in the order of their bytes in UTF-8."""
+        if spec.key is None:
+            raise ValueError(f"{spec.name}: its spec has no key, so there is one posterior for all events")
+        try:
+            return key_listing.page(spec, self.bus, after.encode(), limit, self._ids(spec))
+        except UnknownTopic:
+            return []
+
+    def subscribe(
+        self, spec: Spec, timeout: float | None = None, key: str | None = None
+    ) -> Iterator[PosteriorSnapshot]:
+        """The posterior now and every snapshot after it; ends when none has come for `timeout` seconds.
+
+        Of a `key`: every snapshot in which that key has changed.
+        """
         names.create_topics(spec, self.bus)
         self._await_writers(spec, timeout)
-        follower = Follower(spec, self.bus, schemas=self._ids(spec))
+        follower = self._follower(spec, key)
         try:
             newest = follower.catch_up()
             if newest is not None:
-                yield PosteriorSnapshot(spec, newest)
+                yield PosteriorSnapshot(spec, newest, key)
             while found := _next(follower, timeout):
                 for snapshot in found:
-                    yield PosteriorSnapshot(spec, snapshot)
+                    yield PosteriorSnapshot(spec, snapshot, key)
         finally:
             follower.close()
+
+    def _follower(self, spec: Spec, key: str | None) -> Follower | KeyFollower:
+        if key is None and spec.key is not None:
+            raise ValueError(f"{spec.name}: there is one posterior for each {spec.key.field}: say which with `key`")
+        if key is None:
+            return Follower(spec, self.bus, schemas=self._ids(spec))
+        if spec.key is None:
+            raise ValueError(f"{spec.name}: its spec has no key, so there is one posterior for all events")
+        return KeyFollower(spec, self.bus, key, self._ids(spec))
 
     def produce(self, spec: Spec, rows: Iterable[Mapping[str, Any]]) -> int:
         """Writes rows to the spec's data topic; returns how many. Raises NotOurs where that is somebody else's."""
@@ -89,7 +114,7 @@ class Connection:
         self.close()
 
 
-def _next(follower: Follower, timeout: float | None) -> list[Any]:
+def _next(follower: Follower | KeyFollower, timeout: float | None) -> list[Any]:
     """Waits for snapshots; polls may come back early without one, so the time is watched here."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:

@@ -62,7 +62,8 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         if header.count(name) > 1:
             raise FileError(f"{file}: column {name!r} of the model stands {header.count(name)} times in the first line")
     others = _schema_numbers(spec)
-    converters = [_converter(fields.get(name), others.get(name)) for name in header]
+    keys_are_numbers = spec.data.format == "rows"
+    converters = [_converter(fields.get(name), others.get(name), keys_are_numbers) for name in header]
     for row in rows:
         if len(row) == len(header):
             event = encode({n: f(v) for n, f, v in zip(header, converters, row, strict=True)})
@@ -101,9 +102,11 @@ def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
         raise FileError(f"{file}: line {lines.lines} is no CSV in UTF-8: {error}") from error
 
 
-def _converter(field: Field | None, others: Converter | None) -> Converter:
+def _converter(field: Field | None, others: Converter | None, keys_are_numbers: bool) -> Converter:
     if field is None:
         return others or str
+    if field.kind == "key" and keys_are_numbers:
+        return _number
     return str if field.is_text else _number
 
 

@@ -21,6 +21,10 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
 
     The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
     """
+    if spec.key is not None:
+        raise ValueError(
+            "key: `fit` gives one posterior: leave the key out of the spec, and give it the rows of one key"
+        )
     model, forget = spec.model, rule_of(spec)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(

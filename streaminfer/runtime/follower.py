@@ -12,23 +12,48 @@ from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
-from streaminfer.wire.snapshots import Assembler
+from streaminfer.wire.key_records import PREFIX
+from streaminfer.wire.snapshots import MANIFEST, Assembler
 
 log = logging.getLogger(__name__)
 
 
 class Follower:
-    """Reads one shard's posterior partition from its start; `snapshot` is the newest complete one so far."""
+    """Reads one shard's posterior partition from its start; `snapshot` is the newest complete one so far.
+
+    Of a keyed posterior it reads the manifests alone: nothing here grows with keys.
+    """
 
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
-        self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[shard]})
+        self._reader = bus.reader({self._partition: self._first(keyed=spec.key is not None)})
         rule = rule_of(spec)
         self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas, rule.most_clocks if rule else 0)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""
+
+    def _first(self, keyed: bool) -> int:
+        """The log's start; among very many keys, the newest manifest, which is the last record of its commit."""
+        start, end = (each(self._partition.topic)[self._partition.index] for each in (self._bus.starts, self._bus.ends))
+        back = 16
+        while keyed and end - back > start:
+            found = self._manifest(end - back, end)
+            if found is not None:
+                return found
+            back *= 64
+        return start
+
+    def _manifest(self, begin: int, end: int) -> int | None:
+        """The offset of the newest manifest between two positions."""
+        found = None
+        with self._bus.reader({self._partition: begin}) as reader:
+            while reader.position(self._partition) < end:
+                for part in reader.poll(1.0).slices:
+                    for record in part.records:
+                        found = record.offset if record.key == MANIFEST else found
+        return found
 
     @property
     def position(self) -> int:
@@ -56,6 +81,8 @@ class Follower:
         found = []
         for part in polled.slices:
             for record in part.records:
+                if record.key is not None and record.key.startswith(PREFIX):
+                    continue  # one of very many keys
                 snapshot = self._add(record)
                 if snapshot is not None:
                     found.append(snapshot)

@@ -14,6 +14,14 @@ from streaminfer.spec import Spec
 from streaminfer.wire.events import Bad, EventFormat
 
 
+class Keys(NamedTuple):
+    """The different keys of some events in order, which of them each event has (n,), and its record's timestamp."""
+
+    labels: list[bytes]
+    groups: NDArray[np.intp]
+    stamps: NDArray[np.float64]
+
+
 class Intake(NamedTuple):
     """The good events (n, fields), their places where those matter, and the bad records.
 
@@ -23,27 +31,50 @@ class Intake(NamedTuple):
     events: NDArray[np.float64]
     places: NDArray[np.float64] | None
     bad: list[Bad]
+    keys: Keys | None = None
 
 
 def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool = False) -> Intake:
-    """Decodes records and dates their events, or says at which positions they are."""
+    """Decodes records and dates their events, or says at which positions they are; and which key each has."""
     if spec.inference.by_time:
-        return _dated(spec, form, records)
-    decoded = form.decode([record.value for record in records])
-    if not by_position:
-        return Intake(decoded.events, None, decoded.bad)
-    positions = np.array([record.offset for record in records], dtype=np.float64)
-    return Intake(decoded.events, positions[decoded.places], decoded.bad)
+        taken, labels, at = _dated(spec, form, records)
+    else:
+        decoded = form.decode([record.value for record in records])
+        taken, labels, at = Intake(decoded.events, None, decoded.bad), decoded.labels, decoded.places
+    if by_position:
+        positions = np.array([record.offset for record in records], dtype=np.float64)
+        taken = taken._replace(places=positions[at])
+    if spec.key is None:
+        return taken
+    return _keyed(taken, labels, np.array([record.timestamp for record in records], dtype=np.float64)[at])
 
 
-def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
-    """The time of an event is in it, or else its record's timestamp; without a timestamp a record cannot be judged."""
+def _keyed(taken: Intake, found: Sequence[bytes], stamps: NDArray[np.float64]) -> Intake:
+    """The key's column apart from the others. Milliseconds before 1970 count as 0: a client may write anything."""
+    codes, groups = np.unique(taken.events[:, -1].astype(np.intp), return_inverse=True)
+    labels = [found[code] for code in codes.tolist()]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    keys = Keys([labels[i] for i in order], rank[groups], np.clip(stamps, 0.0, 1000 * times.LATEST))
+    return taken._replace(events=taken.events[:, :-1], keys=keys)
+
+
+def _dated(
+    spec: Spec, form: EventFormat, records: Sequence[Record]
+) -> tuple[Intake, Sequence[bytes], NDArray[np.intp]]:
+    """The time of an event is in it, or else its record's timestamp; without a timestamp a record cannot be judged.
+
+    With the labels of keys, and which record each event is of.
+    """
     stamps = np.array([record.timestamp for record in records], dtype=np.float64) / 1000
     stamped = (stamps >= 0) & (stamps <= times.LATEST)
     places = np.flatnonzero(stamped)
     decoded = form.decode([records[place].value for place in places.tolist()], stamps[places])
     bad = [each._replace(place=int(places[each.place])) for each in decoded.bad]
     bad += [Bad(int(i), "the record's timestamp must be of the years 1970 to 9999") for i in np.flatnonzero(~stamped)]
-    if spec.time_field is None:
-        return Intake(decoded.events, stamps[places[decoded.places]], sorted(bad))
-    return Intake(decoded.events[:, :-1], decoded.events[:, -1], sorted(bad))
+    at = places[decoded.places]
+    events, seconds = decoded.events, stamps[at]
+    if spec.time_field is not None:
+        events, seconds = events[:, :-1], events[:, -1]
+    return Intake(events, seconds, sorted(bad)), decoded.labels, at

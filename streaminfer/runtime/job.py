@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.runtime import names, schemas
-from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.produce import Loader, Progress
+from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.supervisor import Child, Supervisor
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
@@ -44,7 +44,7 @@ class Job:
         self._progress: Progress | None = None
         self._mark: IdleMark | None = None
         self._behind = 0
-        self.follower = Follower(spec, bus, schemas=ids)
+        self.follower = Shards(spec, bus, ids)
         self.supervisor = Supervisor(children)
 
     @property

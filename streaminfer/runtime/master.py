@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
 from streaminfer.runtime import names
+from streaminfer.runtime.keyed_shard import KeyedShard
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
@@ -39,8 +40,9 @@ class Master:
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
         self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
         self._shards: dict[Partition, Shard] = {}
+        self._restoring: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
-        self._committed_at = self._checked_at = clock()
+        self._checked_at = clock()
         self._polled = False
 
     @property
@@ -49,14 +51,13 @@ class Master:
 
     def step(self, timeout: float) -> None:
         """Read, fold, and commit a snapshot when one is due."""
-        self._reassign(self._read(timeout))
+        self._read(timeout)
         for partition in self._owned - set(self._shards):
             self._take_over(partition)
         self._check()
         for shard in self._shards.values():
             if self._due(shard):
-                shard.commit(self._member, int(self._wall() * 1000))
-                self._committed_at = self._clock()
+                self._commit(shard)
 
     def reset(self) -> None:
         """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
@@ -65,34 +66,40 @@ class Master:
             self._member.pause(partition)
             shard.close()
         self._shards.clear()
+        self._leave_restoring()
 
     def close(self) -> None:
         """Publishes what is folded, then leaves the group."""
+        self._leave_restoring()
         try:
             for shard in self._shards.values():
                 if shard.dirty:
-                    shard.commit(self._member, int(self._wall() * 1000))
+                    self._commit(shard)
                 shard.close()
         except BusError as error:
             log.warning("the last snapshot was not committed, its increments will be folded again: %s", error)
         self._member.close()
 
-    def _read(self, timeout: float) -> Poll:
+    def _read(self, timeout: float) -> None:
+        timeout = 0.0 if self._restoring else timeout
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
             polled = self._member.poll(min(timeout, wait), STEP_RECORDS)
         except OutOfRange as error:
             self._skip_removed(error)
-            return Poll()
+            return
         self._polled = True
+        self._reassign(polled)  # first of all: a shard that is no longer ours must not be there after an error
         for part in polled.slices:
             shard = self._shards.get(part.partition)
-            if shard is None or part.partition in polled.revoked:
+            if shard is None:
                 continue
             for record in part.records:
                 shard.take(record)
+                if shard.full:
+                    shard.passed(record.offset + 1)
+                    self._commit(shard)
             shard.passed(part.end)
-        return polled
 
     def _skip_removed(self, error: OutOfRange) -> None:
         """Increments that are gone unread are computed again: their workers find the frontier unmoved."""
@@ -109,24 +116,38 @@ class Master:
     def _reassign(self, polled: Poll) -> None:
         for partition in polled.revoked:
             self._owned.discard(partition)
-            shard = self._shards.pop(partition, None)
+            shard = self._shards.pop(partition, None) or self._restoring.pop(partition, None)
             if shard is not None:
                 shard.close()
         self._owned.update(polled.assigned)
 
     def _take_over(self, partition: Partition) -> None:
         """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
-        shard = self._open_shard(partition)
+        shard = self._restoring.get(partition) or self._open_shard(partition)
+        self._restoring[partition] = shard
+        if not shard.restored():
+            return
         shard.meet_partitions()
         if shard.dirty:
-            shard.commit(self._member, int(self._wall() * 1000))
+            self._commit(shard)
         log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
-        self._shards[partition] = shard
+        self._shards[partition] = self._restoring.pop(partition)
+        shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
         self._member.resume(partition)
 
+    def _leave_restoring(self) -> None:
+        for shard in self._restoring.values():
+            shard.close()
+        self._restoring.clear()
+
+    def _commit(self, shard: Shard) -> None:
+        shard.commit(self._member, int(self._wall() * 1000))
+        shard.committed_at = self._clock()
+
     def _open_shard(self, partition: Partition) -> Shard:
-        return Shard(self._spec, self._bus, partition.index, self._metrics, self._schemas)
+        made = Shard if self._spec.key is None else KeyedShard
+        return made(self._spec, self._bus, partition.index, self._metrics, self._schemas)
 
     def _check(self) -> None:
         now = self._clock()
@@ -139,9 +160,10 @@ class Master:
     def _due(self, shard: Shard) -> bool:
         if not shard.dirty:
             return False
-        return shard.unpublished_events >= self._spec.inference.snapshot_events or self._wait(shard) <= 0
+        many = shard.unpublished_events >= self._spec.inference.snapshot_events
+        return many or shard.full or self._wait(shard) <= 0
 
     def _wait(self, shard: Shard) -> float:
         """Seconds until the shard's next snapshot; one that workers wait for comes ten times sooner."""
         interval = self._spec.inference.snapshot_ms / 1000 / (10 if shard.urgent else 1)
-        return max(0.0, self._committed_at + interval - self._clock())
+        return max(0.0, shard.committed_at + interval - self._clock())

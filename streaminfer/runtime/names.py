@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
 from streaminfer.topics import Declaration, declarations
-
-SHARDS = 1
-"""One master holds the whole posterior."""
 
 
 class NotOurs(ValueError):
@@ -50,6 +48,11 @@ def master_writer(spec: Spec, shard: int) -> str:
     return f"{spec.name}.master.{shard}"
 
 
+def shard_of(spec: Spec, key: bytes) -> int:
+    """Which shard a key belongs to."""
+    return partition_of(key, spec.shards)
+
+
 def until_idle_group(spec: Spec) -> str:
     """Keeps the ends that `up --until-idle` waits for; workers that never linger cut a minibatch there."""
     return f"{spec.name}.until-idle"
@@ -63,7 +66,7 @@ def declared(spec: Spec) -> dict[str, Declaration]:
 
 def topics_of(spec: Spec) -> list[Topic]:
     """Every topic of the spec's own, as declared; a topic that somebody else fills is not among them."""
-    counts = {"data": spec.data.partitions, "shard": SHARDS}
+    counts = {"data": spec.data.partitions, "shard": spec.shards}
     return [
         Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
         for d in declared(spec).values()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from streaminfer.variational.increment import Increment
-from streaminfer.wire import increments
+from streaminfer.wire import increments, key_columns
 from streaminfer.wire.errors import BadValue
 from streaminfer.wire.increments import Part
 
@@ -18,17 +19,26 @@ OVERHEAD: Final = 4096
 class Parts:
     """Holds the parts of one unfinished increment for each writer; a part out of turn discards what it breaks."""
 
-    def __init__(self, statistics_size: int, timed: bool = False, windowed: bool = False) -> None:
-        self._statistics, self._timed, self._windowed = statistics_size, timed, windowed
+    def __init__(
+        self,
+        statistics_size: int,
+        timed: bool = False,
+        windowed: bool = False,
+        belongs: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        """With `belongs`, which says whether a key is of this shard, increments are by keys and have any size."""
+        self._statistics, self._timed, self._windowed, self._belongs = statistics_size, timed, windowed, belongs
         self._size = increments.most_numbers(statistics_size, timed, windowed)
+        self._most_parts = max(1, self._size) if belongs is None else increments.MAX_PARTS
+        self._most_bytes = 8 * self._size if belongs is None else key_columns.MAX_BYTES
         self._open: dict[str, list[Part]] = {}
 
     def add(self, part: Part) -> Increment | None:
         """The increment that this part completes; raises WireError where its statistics are not the model's."""
         value = part.value
         held = self._open.pop(value["writer"], [])
-        if value["parts"] > max(1, self._size):
-            raise BadValue(f"parts must not exceed the {self._size} statistics (got {value['parts']})")
+        if value["parts"] > self._most_parts:
+            raise BadValue(f"parts must not exceed the {self._most_parts} statistics (got {value['parts']})")
         continues = len(held) == value["part"] and (not held or held[0].of == part.of)
         if not continues:
             held = []
@@ -36,10 +46,27 @@ class Parts:
                 return None
         held.append(part)
         # With more bytes than the statistics have, the decoder refuses it now instead of its being held.
-        too_large = sum(len(each.value["statistics"]) for each in held) > 8 * self._size
+        too_large = _bytes(held) > self._most_bytes
+        if too_large and self._belongs is not None:
+            raise BadValue(f"the columns of keys must have at most {self._most_bytes} bytes")
         if too_large or len(held) == value["parts"]:
-            return increments.assemble(held, self._statistics, self._timed, self._windowed)
+            return self._assemble(held)
         self._open[value["writer"]] = held
-        while len(self._open) > 1 and len(self._open) * (8 * self._size + OVERHEAD) > MAX_BYTES:
+        while len(self._open) > 1 and self._open_bytes() > MAX_BYTES:
             del self._open[next(iter(self._open))]
         return None
+
+    def _assemble(self, held: list[Part]) -> Increment:
+        if self._belongs is not None:
+            return increments.assemble_keyed(held, self._statistics, self._timed, self._belongs)
+        return increments.assemble(held, self._statistics, self._timed, self._windowed)
+
+    def _open_bytes(self) -> int:
+        """What the unfinished increments take; without keys each may become as large as the statistics are."""
+        if self._belongs is None:
+            return len(self._open) * (self._most_bytes + OVERHEAD)
+        return sum(_bytes(held) + OVERHEAD * len(held) for held in self._open.values())
+
+
+def _bytes(held: list[Part]) -> int:
+    return sum(len(each.value["statistics"]) for each in held)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from streaminfer.bus.protocol import Bus, Output, Partition, Position, Unavailable, Writer
 from streaminfer.runtime import names
+from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, FileError, encode
 from streaminfer.runtime.tables import STREAMED, reader_of
 from streaminfer.spec import Spec
@@ -49,6 +50,7 @@ class Loader:
         """`batch_rows` are the most rows of one commit, where they shall be fewer than usual."""
         self._spec, self._bus, self._path = spec, bus, path
         self._format, self._batch_rows = format_of(spec, schemas), batch_rows
+        self._dealer = Dealer(spec)
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
@@ -85,7 +87,7 @@ class Loader:
                 return
             count = self._skip(rows)
             while batch := _batch(rows, self._format, self._batch_rows):
-                outputs = _outputs(self._format, self._topic, self._partitions, count, batch)
+                outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 self._update(batch)
                 count += len(batch)
                 writer.commit(outputs, self._place(count, done=False), self._group)
@@ -147,6 +149,7 @@ class Piped:
     ) -> None:
         self._bus, self._topic, self._batch_rows = bus, names.own_data_topic(spec), batch_rows
         self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
+        self._dealer = Dealer(spec)
         self._lines = Counted(stream, "standard input")
         self._rows = STREAMED[kind](spec, self._lines, "standard input")
         self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
@@ -157,7 +160,7 @@ class Piped:
         count = 0
         try:
             while batch := _batch(self._rows, self._format, self._batch_rows):
-                outputs = _outputs(self._format, self._topic, self._partitions, count, batch)
+                outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 while not self._commit(outputs, count, count + len(batch)):
                     yield Progress(count, self._lines.bytes, 0)
                 count += len(batch)
@@ -191,18 +194,13 @@ class Piped:
 def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]], schemas: Schemas = DECLARED) -> int:
     """Writes rows to the data topic in the spec's format; returns how many."""
     topic, count = names.own_data_topic(spec), 0
-    made = format_of(spec, schemas)
+    made, dealer, partitions = format_of(spec, schemas), Dealer(spec), len(bus.starts(topic))
     values = (encode(row) for row in rows)
     while batch := _batch(values, made):
-        bus.publish([Output(topic, value) for value in made.encode(batch)])
+        outputs = [Output(topic, value) for value in made.encode(batch)]
+        bus.publish(outputs if spec.key is None else dealer.outputs(made, topic, partitions, count, batch))
         count += len(batch)
     return count
-
-
-def _outputs(made: EventFormat, topic: str, partitions: int, count: int, batch: Sequence[bytes]) -> list[Output]:
-    """The records of a batch, around the partitions from where its first row belongs."""
-    first = count // made.events_per_record
-    return [Output(topic, value, partition=(first + i) % partitions) for i, value in enumerate(made.encode(batch))]
 
 
 def _batch(rows: Iterator[bytes], made: EventFormat, most: int | None = None) -> Sequence[bytes]:

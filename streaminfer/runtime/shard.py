@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -28,6 +30,15 @@ from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.formats import max_events
 
 log = logging.getLogger(__name__)
+
+
+def unreadable(record: Record, what: str) -> Fatal:
+    """The error of a posterior that is there and cannot be restored."""
+    return Fatal(
+        f"{record.partition} offset {record.offset}: {what} that this version can read. Starting over would throw the "
+        "posterior away: run the version that wrote it (with the schema registry that it used), or give the spec a "
+        "new name."
+    )
 
 
 class Shard:
@@ -46,14 +57,19 @@ class Shard:
             self._writer.close()
             raise
         self.snapshot = self.published
-        self._parts = Parts(spec.model.size, spec.inference.by_time, spec.inference.windowed)
+        self._parts = self._new_parts()
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
         self._last_offset = -1
         self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
+        self.committed_at = -math.inf
+        """When it last published a snapshot, by its master's clock."""
         self.urgent = False
         """Whether workers wait for the next snapshot: a partition is new, or an increment was dropped."""
+
+    def _new_parts(self) -> Parts:
+        return Parts(self._spec.model.size, self._spec.inference.by_time, self._spec.inference.windowed)
 
     def fence(self) -> Writer:
         """Shuts out every predecessor. First of all: what is restored after it can no longer change."""
@@ -66,21 +82,23 @@ class Shard:
             if self._bus.hidden(topic)[self.partition.index]:
                 # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
                 raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
+        found = self._read_back()
+        self._metrics.restores.inc()
+        return found or fold.start(self._spec.model, self._spec.fingerprint)
+
+    def _read_back(self) -> Snapshot | None:
+        """The newest snapshot on the bus; raises Fatal where it cannot be read."""
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found, position = follower.catch_up(), follower.position
         finally:
             follower.close()
         if follower.unreadable is not None:
-            record = follower.unreadable
-            raise Fatal(
-                f"{record.partition} offset {record.offset}: the newest record of the posterior is no whole snapshot "
-                "that this version can read. Starting over would throw the posterior away: run the version that wrote "
-                "it (with the schema registry that it used), or give the spec a new name."
-            )
-        self._metrics.restores.inc()
-        found = found or fold.start(self._spec.model, self._spec.fingerprint)
-        return found if self._panes is None else self._with_panes(self._panes, found, position)
+            raise unreadable(follower.unreadable, "the newest record of the posterior is no whole snapshot")
+        if self._panes is None:
+            return found
+        prior = fold.start(self._spec.model, self._spec.fingerprint)
+        return self._with_panes(self._panes, found or prior, position)
 
     def _with_panes(self, store: PaneStore, found: Snapshot, position: int) -> Snapshot:
         """A snapshot that was the newest up to a position, with its panes."""
@@ -91,6 +109,10 @@ class Shard:
             if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != position:
                 raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
             raise
+
+    def restored(self) -> bool:
+        """Whether all of the snapshot is here; where it is large, each call reads on."""
+        return True
 
     def meet_partitions(self) -> None:
         """Gives every data partition seen for the first time its log start as frontier."""
@@ -103,6 +125,11 @@ class Shard:
     @property
     def dirty(self) -> bool:
         return self.snapshot is not self.published
+
+    @property
+    def full(self) -> bool:
+        """Whether a snapshot must come at once, as it is large."""
+        return False
 
     @property
     def unpublished_events(self) -> int:
@@ -169,20 +196,25 @@ class Shard:
     def commit(self, member: Member, now_ms: int) -> None:
         """Publishes the snapshot, its panes, the dead letters and the group's position in one transaction."""
         snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
-        topic = names.topic(self._spec, "posterior")
-        natural, about = self._described(snapshot)
-        panes, shown = [], snapshot
-        if self._panes is not None:
-            self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all
-            panes, shown = self._panes.changes(self.published, snapshot), self._panes.summary(snapshot)
-        records = snapshots.encode(shown, natural, about, self._bus.max_record_bytes, self._schemas)
-        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
+        panes = [] if self._panes is None else self._changed_panes(self._panes, snapshot)
+        outputs = self._outputs(snapshot if self._panes is None else self._panes.summary(snapshot))
         positions = {self.partition: Position(snapshot.read_to)}
         self._last_offset = self._writer.commit([*self._letters, *panes, *outputs], positions, member)[-1]
         self._letters = []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)
-        self._tell(snapshot)
+        self._metrics.tell(self.partition.index, snapshot)
+
+    def _changed_panes(self, store: PaneStore, snapshot: Snapshot) -> list[Output]:
+        self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all
+        return store.changes(self.published, snapshot)
+
+    def _outputs(self, snapshot: Snapshot) -> list[Output]:
+        """The records of a snapshot, its manifest last."""
+        topic = names.topic(self._spec, "posterior")
+        natural, about = self._described(snapshot)
+        records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        return [Output(topic, data, key, self.partition.index) for key, data in records]
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""
@@ -191,27 +223,12 @@ class Shard:
             raise Unavailable(f"version {self.published.version} was reported as committed but is not in the log")
 
     def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:
-        posterior = self._spec.model.posterior(snapshot.statistics)
-        model, method = self._spec.model, self._spec.inference.method
+        model, method = model_of(self._spec, snapshot), self._spec.inference.method
+        posterior = model.posterior(snapshot.statistics)
         return posterior.natural, snapshots.About(
             self._spec.name, model.kind, posterior.family, method, model.exactness
         )
 
-    def _tell(self, snapshot: Snapshot) -> None:
-        metrics = self._metrics
-        metrics.snapshots.inc()
-        metrics.version.set(snapshot.version)
-        metrics.events.set(snapshot.n_events)
-        metrics.effective.set(snapshot.n_effective)
-        metrics.lost.set(snapshot.n_lost)
-        metrics.dead_lettered.set(snapshot.n_dead_lettered)
-        metrics.damped.set(snapshot.n_damped)
-        metrics.rejected.set(snapshot.n_rejected)
-        if snapshot.drift is not None:
-            metrics.alarms.set(snapshot.drift.n_alarms)
-            metrics.drift.set(snapshot.drift.log_evidence)
-        if snapshot.n_events:
-            metrics.score.set(snapshot.score / snapshot.n_events)
-
     def close(self) -> None:
+        self._metrics.left(self.partition.index)
         self._writer.close()

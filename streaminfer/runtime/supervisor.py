@@ -104,12 +104,13 @@ class Supervisor:
         self.restarts += 1
 
 
-def children_of(workers: int, spec_path: str, bus_url: str, verbose: int) -> list[Child]:
-    """The processes a spec needs: one master and so many workers.
+def children_of(workers: int, spec_path: str, bus_url: str, verbose: int, shards: int = 1) -> list[Child]:
+    """The processes a spec needs: a master for each shard and so many workers.
 
     Each has an instance name that its restarts keep and that no other `up` on the same bus has.
     """
-    roles = [("master", "master-0"), *(("svb-worker", f"worker-{i}") for i in range(workers))]
+    roles = [("master", f"master-{i}") for i in range(shards)]
+    roles += [("svb-worker", f"worker-{i}") for i in range(workers)]
     here = uuid.uuid4().hex[:8]
     flags = ["--verbose"] * verbose
     return [

@@ -27,8 +27,8 @@ class Tape:
         self.partition = partition
         self.begin = position
         self.end = position
-        self.acknowledged = -1
-        """The offset, in the increments topic, of the last increment of this partition that the bus took."""
+        self.acknowledged: dict[int, int] = {}
+        """By shard, the offset in the increments topic of the last increment of this partition that the bus took."""
         self.ahead: deque[int] = deque()
         """The ends of published minibatches that the frontier has not reached."""
         self._records: deque[Record] = deque()

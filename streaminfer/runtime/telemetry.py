@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from streaminfer.variational.snapshot import Snapshot, together
+
 
 class _Metrics:
     """Metrics of one role, all labelled with the posterior's name."""
@@ -66,6 +68,35 @@ class MasterMetrics(_Metrics):
         self.drift = self._gauge(
             "drift_log_evidence", "Log evidence of drift; alarm at log(drift.events_per_false_alarm)"
         )
+
+        self.keys = self._gauge("keys", "Keys of a keyed posterior")
+        self.dirty_keys = self._gauge("dirty_keys", "Rows of keys in the last snapshot: those that had changed")
+        self.expired = self._gauge("expired_keys", "Keys that were dropped as idle")
+        self._shards: dict[int, Snapshot] = {}
+
+    def tell(self, shard: int, snapshot: Snapshot) -> None:
+        """A shard's newest snapshot; what a master has of several shards is shown together."""
+        self._shards[shard] = snapshot
+        whole = together(list(self._shards.values()))
+        self.snapshots.inc()
+        self.version.set(whole.version)
+        self.events.set(whole.n_events)
+        self.effective.set(whole.n_effective)
+        self.lost.set(whole.n_lost)
+        self.dead_lettered.set(whole.n_dead_lettered)
+        self.damped.set(whole.n_damped)
+        self.rejected.set(whole.n_rejected)
+        self.keys.set(whole.n_keys)
+        self.expired.set(whole.n_expired)
+        if whole.drift is not None:
+            self.alarms.set(whole.drift.n_alarms)
+            self.drift.set(whole.drift.log_evidence)
+        if whole.n_events:
+            self.score.set(whole.score / whole.n_events)
+
+    def left(self, shard: int) -> None:
+        """A shard is somebody else's now."""
+        self._shards.pop(shard, None)
 
     def outcome(self, name: str) -> None:
         """Counts one increment by what became of it."""

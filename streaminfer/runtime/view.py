@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streaminfer.models.events import Field, check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
+from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
@@ -50,13 +51,15 @@ def _python_values(row: Any) -> Any:
 class PosteriorSnapshot:
     """The posterior at one version. `mean`, `sd` and `cov` are by parameter name."""
 
-    def __init__(self, spec: Spec, snapshot: Snapshot) -> None:
+    def __init__(self, spec: Spec, snapshot: Snapshot, key: str | None = None) -> None:
         self.spec = spec
         self.snapshot = snapshot
+        self.key = key
 
     def __repr__(self) -> str:
         means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
-        return f"<{self.name} version {self.version}: {self.n_events} events, {means}>"
+        name = self.name if self.key is None else f"{self.name} of {self.key!r}"
+        return f"<{name} version {self.version}: {self.n_events} events, {means}>"
 
     @property
     def name(self) -> str:
@@ -91,7 +94,7 @@ class PosteriorSnapshot:
 
     @cached_property
     def posterior(self) -> Posterior:
-        return self.spec.model.posterior(self.snapshot.statistics)
+        return model_of(self.spec, self.snapshot).posterior(self.snapshot.statistics)
 
     @cached_property
     def moments(self) -> dict[str, Moments]:
@@ -133,12 +136,22 @@ class PosteriorSnapshot:
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
+    def _score(self) -> float | None:
+        """The mean log predictive density of events before they were absorbed; None where nobody knows it.
+
+        Of a key nobody adds it up, but where nothing is forgotten the densities' product is the marginal likelihood.
+        """
+        if self.n_events == 0 or (self.key is not None and self.spec.inference.forget is not None):
+            return None
+        score = self.snapshot.score if self.key is None else self.log_evidence()
+        return score / self.n_events if math.isfinite(score) else None
+
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
         snapshot, model = self.snapshot, self.spec.model
         return {
             "name": self.name,
-            "key": None,
+            "key": self.key,
             "version": snapshot.version,
             "n_events": snapshot.n_events,
             "n_effective": snapshot.n_effective,
@@ -155,7 +168,7 @@ class PosteriorSnapshot:
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
             "natural": _plain(self.posterior.natural),
             "log_evidence": _plain(np.float64(self.log_evidence())),
-            "score": snapshot.score / snapshot.n_events if snapshot.n_events else None,
+            "score": self._score(),
             "drift": self.drift,
             "frontier": self.frontier,
             "read_to": snapshot.read_to,

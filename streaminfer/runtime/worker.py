@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
 from streaminfer.models.model import Posterior
-from streaminfer.runtime import intake, letters, names
-from streaminfer.runtime.follower import Follower
+from streaminfer.runtime import intake, keyed_minibatch, letters, names
 from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import rules, svb
+from streaminfer.variational import keyed, rules, svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import BadValue
 from streaminfer.wire.formats import format_of
 
 log = logging.getLogger(__name__)
@@ -39,6 +42,14 @@ SNAPSHOT_WAIT = 0.02
 """Seconds between looks for a snapshot without which there is nothing to do."""
 MARK_INTERVAL = 0.1
 """Seconds between looks for the ends that `up --until-idle` waits for, where nothing lingers."""
+
+
+class Learned(NamedTuple):
+    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment."""
+
+    shard: int
+    letters: list[Output]
+    increment: Increment
 
 
 class Worker:
@@ -59,8 +70,8 @@ class Worker:
         self._format = format_of(spec, schemas)
         self._forgetting = rules.of(spec.inference.forget)
         self._topic = names.data_topic(spec)
-        self._increments = Partition(names.topic(spec, "increments"), 0)
-        self._follower = Follower(spec, bus, schemas=schemas)
+        self._increments = names.topic(spec, "increments")
+        self._shards = Shards(spec, bus, schemas)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
@@ -71,7 +82,7 @@ class Worker:
 
     @property
     def ready(self) -> bool:
-        return self._polled and self._follower.snapshot is not None
+        return self._polled and self._shards.snapshot is not None
 
     def step(self, timeout: float) -> None:
         """Follow the posterior, read, cut, and publish: dead letters first, then the increments that pass them."""
@@ -79,7 +90,7 @@ class Worker:
         self._read(timeout)
         batches = self._cut()
         if batches:
-            self._publish([self._learn(batch) for batch in batches])
+            self._publish([each for batch in batches for each in self._learn(batch)])
         if self._tapes and self._clock() - self._checked_at >= CHECK_INTERVAL:
             self._checked_at = self._clock()
             self._check_acknowledged()
@@ -95,16 +106,16 @@ class Worker:
 
     def close(self) -> None:
         self._member.close()
-        self._follower.close()
+        self._shards.close()
 
     def _follow(self) -> None:
         """Takes in new snapshots and applies the seek rules to every partition."""
-        self._follower.poll(0.0)
-        snapshot = self._follower.snapshot
+        self._shards.poll(0.0)
+        snapshot = self._shards.snapshot
         if snapshot is None:
             return
         for tape in self._tapes.values():
-            self._align(tape, snapshot)
+            self._align(tape, self._shards.snapshots)
         for partition in list(self._waiting):
             frontier = snapshot.frontier.get(partition.index)
             if frontier is not None:
@@ -113,14 +124,19 @@ class Worker:
         self._metrics.base_version.set(snapshot.version)
         self._metrics.ahead.set(sum(len(tape.ahead) for tape in self._tapes.values()))
 
-    def _align(self, tape: Tape, snapshot: Snapshot) -> None:
-        frontier = snapshot.frontier[tape.partition.index]
+    def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
+        """The lowest frontier of all shards counts; those further on drop what they have."""
+        index = tape.partition.index
+        frontier = min(shard.frontier[index] for shard in shards)
         tape.reached(frontier)
         if frontier > tape.begin:
             self._metrics.seeks_forward.inc()
             self._start(tape.partition, frontier)
-        elif frontier < tape.begin and snapshot.read_to > tape.acknowledged:
-            # The master has read past all we sent and still stands before it: something of ours was dropped.
+        elif any(
+            shard.frontier[index] < tape.begin and shard.read_to > tape.acknowledged.get(i, -1)
+            for i, shard in enumerate(shards)
+        ):
+            # A master has read past all we sent and still stands before it: something of ours was dropped.
             self._metrics.seeks_back.inc()
             self._start(tape.partition, frontier)
 
@@ -169,14 +185,15 @@ class Worker:
             )
         tape = self._tapes[error.partition]
         rest = tape.flush(self._clock())
-        outputs = [self._learn(rest)] if rest is not None else []
+        outputs = self._learn(rest) if rest is not None else []
         lost = error.start - tape.end
         log.warning("%s: retention removed %d positions before they were read", error.partition, lost)
         self._metrics.lost.inc(lost)
-        gap = self._increment(Minibatch(error.partition, tape.end, error.start, []), n_lost=lost)
+        gap = Minibatch(error.partition, tape.end, error.start, [])
+        gaps = [Learned(shard, [], self._increment(gap, n_lost=lost)) for shard in range(self._spec.shards)]
         tape.begin = tape.end = error.start
         self._member.seek(error.partition, error.start)
-        self._publish([*outputs, ([], gap)])
+        self._publish([*outputs, *gaps])
 
     def _cut(self) -> list[Minibatch]:
         inference, now = self._spec.inference, self._clock()
@@ -187,12 +204,22 @@ class Worker:
         for tape in self._tapes.values():
             mark = marks.get(tape.partition)
             while len(batches) < room:
-                batch = tape.cut(inference.minibatch, linger, now, mark and mark.offset)
+                batch = tape.cut(inference.minibatch, linger, now, self._stop(tape, mark))
                 if batch is None:
                     break
                 batches.append(batch)
         self._hold(len(batches) >= room)
         return batches
+
+    def _stop(self, tape: Tape, mark: Position | None) -> int | None:
+        """Where a minibatch ends at the latest: at the mark, and where a shard that is further on stands.
+
+        So one that had to be repeated for a shard meets the others again at the next of their frontiers.
+        """
+        shards = self._shards.snapshots if self._spec.shards > 1 else []
+        stops = [shard.frontier.get(tape.partition.index, 0) for shard in shards]
+        stops += [] if mark is None else [mark.offset]
+        return min((stop for stop in stops if stop > tape.begin), default=None)
 
     def _room(self) -> float:
         """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
@@ -213,38 +240,42 @@ class Worker:
             self._marks_at = now
         return self._marks
 
-    def _learn(self, batch: Minibatch) -> tuple[list[Output], Increment]:
-        """A minibatch's dead letters and its increment on the newest base."""
+    def _learn(self, batch: Minibatch) -> list[Learned]:
+        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys."""
         records, faulty = batch.records, []
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
         by_position = self._forgetting is not None and self._forgetting.pane is not None
         taken = intake.take(self._spec, self._format, records, by_position)
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
+        buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
+        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        learned = [self._whole(taken)] if taken.keys is None else keyed_minibatch.by_shard(self._spec, taken)
+        if not all(np.isfinite(what["statistics"]).all() for what in learned):
+            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
+        made = [replace(self._increment(batch, n_bad=n_bad), **what) for what in learned]
+        if taken.keys is None and self._forgetting is not None and len(taken.events):
+            made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
+        return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
+
+    def _whole(self, taken: intake.Intake) -> dict[str, Any]:
+        """What an increment of all events says of them."""
         weights = None
         if self._forgetting is not None and len(taken.events):
             weights = self._forgetting.weights(len(taken.events), taken.places)
         step = svb.step(self._spec.model, self._newest_base(), taken.events, weights)
-        if not np.isfinite(step.statistics).all():
-            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
-        buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
-        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
-        increment = self._increment(batch, len(taken.events), n_bad, step=step)
-        if self._forgetting is not None and len(taken.events):
-            increment = self._forgetting.dated(self._spec.model, increment, taken.events, taken.places)
-        return buried, increment
+        return {"n_events": len(taken.events), "base_version": self._base[0], **step._asdict()}
 
     def _newest_base(self) -> Posterior:
-        snapshot = self._follower.snapshot
+        snapshot = self._shards.snapshot
         if snapshot is not None and snapshot.version != self._base[0]:
             self._base = (snapshot.version, self._spec.model.posterior(snapshot.statistics))
         return self._base[1]
 
-    def _increment(
-        self, batch: Minibatch, n_events: int = 0, n_bad: int = 0, n_lost: int = 0, step: svb.Step | None = None
-    ) -> Increment:
-        step = step or svb.Step(self._spec.model.empty(), 0.0)
+    def _increment(self, batch: Minibatch, n_bad: int = 0, n_lost: int = 0) -> Increment:
+        """Of no events."""
+        nothing = keyed.nothing(self._spec.model) if self._spec.key is not None else None
         return Increment(
             fingerprint=self._spec.fingerprint,
             writer=self._identity,
@@ -252,41 +283,52 @@ class Worker:
             partition=batch.partition.index,
             begin=batch.begin,
             end=batch.end,
-            n_events=n_events,
+            n_events=0,
             n_dead_lettered=n_bad,
             n_lost=n_lost,
             base_version=self._base[0],
-            score=step.score,
-            statistics=step.statistics,
+            score=0.0,
+            statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
+            keys=None if nothing is None else nothing.keys,
         )
 
-    def _publish(self, learned: list[tuple[list[Output], Increment]]) -> None:
+    def _publish(self, learned: list[Learned]) -> None:
         """Dead letters are durable before the increment that passes them; increments before they count as sent."""
-        letters.publish(self._bus, [letter for found, _ in learned for letter in found])
-        inference = self._spec.inference
+        letters.publish(self._bus, [letter for each in learned for letter in each.letters])
         outputs, of = [], []
-        for _, increment in learned:
-            for data in increments.encode(
-                increment, self._bus.max_record_bytes, self._schemas, inference.by_time, inference.windowed
-            ):
-                key = str(increment.partition).encode()
-                outputs.append(Output(self._increments.topic, data, key, self._increments.index))
-                of.append(increment)
-        for offset, increment in zip(self._bus.publish(outputs), of, strict=True):
-            tape = self._tapes[Partition(self._topic, increment.partition)]
-            tape.acknowledged = max(tape.acknowledged, offset)
-        for found, increment in learned:
-            self._tapes[Partition(self._topic, increment.partition)].ahead.append(increment.end)
-            self._metrics.events.inc(increment.n_events)
-            self._metrics.dead_letters.inc(len(found))
-            self._metrics.minibatches.inc()
+        for each in learned:
+            for data in self._encoded(each.increment):
+                key = str(each.increment.partition).encode()
+                outputs.append(Output(self._increments, data, key, each.shard))
+                of.append(each)
+        for offset, each in zip(self._bus.publish(outputs), of, strict=True):
+            acknowledged = self._tapes[Partition(self._topic, each.increment.partition)].acknowledged
+            acknowledged[each.shard] = max(acknowledged.get(each.shard, -1), offset)
+        for each in learned:
+            self._metrics.events.inc(each.increment.n_events)
+            self._metrics.dead_letters.inc(len(each.letters))
+            if each.shard == 0:
+                self._tapes[Partition(self._topic, each.increment.partition)].ahead.append(each.increment.end)
+                self._metrics.minibatches.inc()
+
+    def _encoded(self, increment: Increment) -> list[bytes]:
+        by_time, windowed = self._spec.inference.by_time, self._spec.inference.windowed
+        try:
+            return increments.encode(increment, self._bus.max_record_bytes, self._schemas, by_time, windowed)
+        except BadValue as error:
+            where = f"{self._topic}-{increment.partition} [{increment.begin}, {increment.end})"
+            raise Fatal(f"{where}: {error}: make inference.minibatch smaller") from error
 
     def _check_acknowledged(self) -> None:
         """An acknowledged increment that the log does not have (it happens when brokers fail) is made again."""
         if not any(tape.ahead for tape in self._tapes.values()):
             return
-        end = self._bus.ends(self._increments.topic)[self._increments.index]
-        missing = [partition for partition, tape in self._tapes.items() if tape.acknowledged >= end]
+        ends = self._bus.ends(self._increments)
+        missing = [
+            partition
+            for partition, tape in self._tapes.items()
+            if any(offset >= ends[shard] for shard, offset in tape.acknowledged.items())
+        ]
         for partition in missing:
             log.warning("%s: an acknowledged increment is not in the log, starting again at the frontier", partition)
             del self._tapes[partition]

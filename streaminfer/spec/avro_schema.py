@@ -32,6 +32,8 @@ MOMENTS: Final = {
 """Logical types of a long that counts parts of a second since 1970, and how many a second has."""
 _OF_TIME: Final = frozenset(("int", "long", "double", "string"))
 """No float: in this century its steps are of two minutes."""
+TEXTS: Final = frozenset(("string", "enum"))
+KEYS: Final = TEXTS | {"int", "long"}
 _WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The fewest bytes that a value of a primitive type has."""
 
@@ -76,7 +78,7 @@ def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str,
 def _allowed(field: Field) -> frozenset[str]:
     if field.kind == "time":
         return _OF_TIME
-    return frozenset(("string", "enum")) if field.is_text else NUMBERS
+    return KEYS if field.kind == "key" else TEXTS if field.is_text else NUMBERS
 
 
 def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ DATA: Final = Section(
         Option(
             "fields",
             Pairs(PATH),
-            "Where in an event a field of the model is: a name, or a path of names joined by dots. "
+            "Where in an event a field of the model, or the key, is: a name, or a path of names joined by dots. "
             "Fields that are not here are under their own names.",
             {},
         ),
@@ -123,7 +123,7 @@ def check_data(name: str, data: Mapping[str, Any]) -> None:
 
 def check_format(data: Data, fields: Sequence[Field]) -> None:
     """Raises OptionsError where the data format cannot hold the fields of the model."""
-    text = next((each for each in fields if each.is_text), None)
+    text = next((each for each in fields if each.kind == "category"), None)
     if data.format == "rows" and text is not None:
         rule = f"must be json or avro: rows holds numbers only, and {text.label} of the model is a category"
         raise OptionsError("format", rule, data.format)
@@ -154,9 +154,12 @@ def read_schema(folder: Path, file: str) -> str:
         raise OptionsError("schema", f"names a file that cannot be read as text: {error}", file) from error
 
 
-def located(fields: Sequence[Field], paths: Mapping[str, str]) -> tuple[Field, ...]:
-    """The model's fields with their places in an event; raises OptionsError for one that the model does not have."""
-    names = [each.name for each in fields]
+def located(fields: Sequence[Field], paths: Mapping[str, str], others: Sequence[str] = ()) -> tuple[Field, ...]:
+    """The model's fields with their places in an event; raises OptionsError for one that nobody reads.
+
+    `others` are names that may have a place and are no fields of the model.
+    """
+    names = [*(each.name for each in fields), *others]
     for name, path in paths.items():
         if name not in names:
             raise OptionsError(f"fields.{name}", unknown_name(name, names, "field of the model"), path)

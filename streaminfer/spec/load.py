@@ -14,12 +14,13 @@ from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.drift import DRIFT, made
+from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_BITS: Final = 4096
-SECTIONS: Final = ("name", "data", "model", "inference", "drift")
+SECTIONS: Final = ("name", "data", "model", "inference", "key", "drift")
 
 
 class SpecError(ValueError):
@@ -68,11 +69,14 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     data = DATA.check(_section(document, "data"), "data", problems)
     inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
     drift = None if document.get("drift") is None else DRIFT.check(document["drift"], "drift", problems)
+    given = document.get("key")
+    key = None if given is None else NameOrSection().check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
     kind, options = _model_options(model_section, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
+    filled |= {} if key is None else {"key": key}
     with _together("model", file):
         model = MODELS[kind].build(options)
     with _together("data", file):
@@ -80,9 +84,12 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         spec = Spec(
             str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled),
-            None if drift is None else made(drift),
+            None if drift is None else made(drift), None if key is None else Key(**key),
         )  # fmt: skip
         check_format(spec.data, spec.event_fields)
+    if key is not None:
+        with _together("", file):
+            check_key(model, spec.inference.windowed, drift is not None)
     _check_window(spec, file)
     return spec
 
@@ -152,7 +159,8 @@ def _together(section: str, file: str) -> Iterator[None]:
         yield
     except OptionsError as error:
         problem = error.problem
-        raise SpecError(file, [problem._replace(field=f"{section}.{problem.field}")]) from error
+        named = f"{section}.{problem.field}" if section else problem.field
+        raise SpecError(file, [problem._replace(field=named)]) from error
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
+from streaminfer.spec.key import NameOrSection
 from streaminfer.spec.spec import INFERENCE, NAME
 
 
@@ -23,10 +24,18 @@ def json_schema() -> dict[str, Any]:
             "model": {"description": "What is inferred.", "oneOf": [_model(kind) for kind in MODELS]},
             "inference": _optional({**INFERENCE.json_schema(), "description": "How events become a posterior."}),
             "drift": _optional({**DRIFT.json_schema(), "description": "When to raise an alarm, and what to do then."}),
+            "key": _key(),
         },
         "required": ["name", "model"],
         "additionalProperties": False,
     }
+
+
+def _key() -> dict[str, Any]:
+    """A name, or the whole section; inside of that what may be left out may be null."""
+    name, section = NameOrSection().json_schema()["oneOf"]
+    text = "The field whose values are keys: one posterior for each of them. Not set means one for all events."
+    return {"anyOf": [name, _with_nulls(section), {"type": "null"}], "description": text}
 
 
 def _model(kind: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, 
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
 from streaminfer.spec.drift import Drift
+from streaminfer.spec.key import Key
 
 METHODS: Final = ("svb",)
 
@@ -93,7 +94,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class Spec:
-    """What is inferred: one posterior over one stream. `document` has every default filled in."""
+    """What is inferred: one posterior over one stream, or one for each key. `document` has every default filled in."""
 
     name: str
     data: Data
@@ -101,11 +102,25 @@ class Spec:
     inference: Inference
     document: Mapping[str, Any]
     drift: Drift | None = None
+    key: Key | None = None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """What the model reads, each with its place in an event."""
-        return located(self.model.fields, self.data.fields)
+        return located(self.model.fields, self.data.fields, () if self.key is None else (self.key.field,))
+
+    @property
+    def shards(self) -> int:
+        """Into how many parts the posterior is divided."""
+        return 1 if self.key is None else self.key.shards
+
+    @cached_property
+    def key_field(self) -> Field | None:
+        """Where an event's key is; None where there is one posterior for all."""
+        if self.key is None:
+            return None
+        path = self.data.fields.get(self.key.field)
+        return Field(self.key.field, "key", path=() if path is None else tuple(path.split(".")))
 
     @cached_property
     def time_field(self) -> Field | None:
@@ -116,8 +131,8 @@ class Spec:
 
     @cached_property
     def event_fields(self) -> tuple[Field, ...]:
-        """All that is read of an event: the model's fields, then the time if it is among them."""
-        return self.fields if self.time_field is None else (*self.fields, self.time_field)
+        """All that is read of an event: the model's fields, then the key and the time, if they are among them."""
+        return (*self.fields, *(each for each in (self.key_field, self.time_field) if each is not None))
 
     @cached_property
     def event_schema(self) -> str:
@@ -142,6 +157,8 @@ class Spec:
             meaning["forget"] = dict(self.inference.forget)
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
+        if self.key is not None and self.key_field is not None:
+            meaning["key"] = {**asdict(self.key), "field": list(self.key_field.path)}
         if self.data.schema_text is not None:
             meaning["schema"] = reduced(self.data.schema_text, dated=self.time_field is not None)
         if self.data.schema_id is not None:

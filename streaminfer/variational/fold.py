@@ -72,7 +72,7 @@ def add(
     A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
     """
-    outcome = _place(snapshot, increment)
+    outcome = place(snapshot, increment)
     held = Held(snapshot.statistics, snapshot.clocks)
     if outcome is Outcome.FOLDED and increment.n_events:
         held, outcome = _guarded(model, held, increment, fresh_from, _reacting(snapshot, forgetting, watch))
@@ -117,7 +117,7 @@ def _watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Dri
     return drift.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)
 
 
-def _place(snapshot: Snapshot, increment: Increment) -> Outcome:
+def place(snapshot: Snapshot, increment: Increment) -> Outcome:
     """Where an increment stands to the frontier of its partition."""
     frontier = snapshot.frontier.get(increment.partition)
     if frontier is None:

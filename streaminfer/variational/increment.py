@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +20,20 @@ class Pane(NamedTuple):
 Panes = Mapping[int, Pane]
 
 
+class ByKey(NamedTuple):
+    """The events of an increment by their keys, all different: (k,) each, in one order.
+
+    `stamps` are the newest records' timestamps in milliseconds since 1970; `n_effective` and `newest` are as in
+    `Increment`, where events are forgotten by time.
+    """
+
+    labels: Sequence[bytes]
+    counts: NDArray[np.float64]
+    stamps: NDArray[np.float64]
+    n_effective: NDArray[np.float64]
+    newest: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Increment:
     """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
@@ -27,6 +41,7 @@ class Increment:
     Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
     sum of the weights, which are as of that time. Where there is a window, `panes` have the statistics, and
     `statistics` are those of no event; events that are too old when the newest has come are in no pane.
+    With `keys` the statistics are (k, size), a row for each key.
     """
 
     fingerprint: str
@@ -45,3 +60,4 @@ class Increment:
     n_effective: float = 0.0
     newest: float = 0.0
     panes: Panes = field(default_factory=dict)
+    keys: ByKey | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ class Snapshot:
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
     holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
-    what came of it.
+    what came of it. Of a keyed posterior it is one shard, with `n_keys` keys whose statistics are elsewhere, after
+    `n_expired` were dropped; `prior` is the section of a spec that says it, where it is fitted to the keys.
     """
 
     fingerprint: str
@@ -33,13 +34,40 @@ class Snapshot:
     n_damped: int = 0
     n_rejected: int = 0
     n_dropped: int = 0
+    n_keys: int = 0
+    n_expired: int = 0
     score: float = 0.0
     staleness: int = 0
     created_at: int = 0
     clocks: Clocks = field(default_factory=dict)
     drift: drift.State | None = None
+    prior: str | None = None
 
     @property
     def n_effective(self) -> float:
         """How many events the posterior rests on: the sum of their weights."""
         return sum(clock.n_effective for clock in self.clocks.values()) if self.clocks else self.n_events
+
+
+def together(shards: Sequence[Snapshot]) -> Snapshot:
+    """One or more shards of a posterior as one: each partition's frontier is the lowest.
+
+    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own.
+    """
+    if len(shards) == 1:
+        return shards[0]
+    known = set.intersection(*(set(shard.frontier) for shard in shards))
+    return replace(
+        shards[0],
+        version=max(shard.version for shard in shards),
+        frontier={index: min(shard.frontier[index] for shard in shards) for index in sorted(known)},
+        n_lost=max(shard.n_lost for shard in shards),
+        n_dead_lettered=max(shard.n_dead_lettered for shard in shards),
+        created_at=max(shard.created_at for shard in shards),
+        n_events=sum(shard.n_events for shard in shards),
+        n_rejected=sum(shard.n_rejected for shard in shards),
+        n_dropped=sum(shard.n_dropped for shard in shards),
+        n_keys=sum(shard.n_keys for shard in shards),
+        n_expired=sum(shard.n_expired for shard in shards),
+        score=sum(shard.score for shard in shards),
+    )

@@ -61,17 +61,21 @@ class Schemas:
         """The id that records of a topic are written with."""
         return self.registered.get(topic, _schema(topic)[0])
 
+    def ids_of(self, topic: str) -> frozenset[int]:
+        """The ids that records of a topic may carry."""
+        return frozenset({_schema(topic)[0], self.id_of(topic), *self.earlier.get(topic, ())})
+
     def encode(self, topic: str, value: dict[str, Any]) -> bytes:
         """A value in the schema of a topic, framed."""
         return frame(self.id_of(topic), _schema(topic)[1], value)
 
     def decode(self, topic: str, data: bytes | None) -> dict[str, Any]:
         """The value of a framed record of a topic; raises WireError on anything else."""
-        declared, schema, max_bytes = _schema(topic)
+        _, schema, max_bytes = _schema(topic)
         data, found = unframed(data, max_bytes)
-        if found != declared and found != self.id_of(topic) and found not in self.earlier.get(topic, ()):
-            known = sorted({declared, self.id_of(topic), *self.earlier.get(topic, ())})
-            raise BadFrame(f"schema id {found} is not the {' or '.join(map(str, known))} of this topic")
+        if found not in self.ids_of(topic):
+            known = " or ".join(map(str, sorted(self.ids_of(topic))))
+            raise BadFrame(f"schema id {found} is not the {known} of this topic")
         return body(schema, data)
 
 

@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 from fastavro.validation import validate
 
-from streaminfer.models.events import Checked, Field, check_ahead, check_matrix, check_values
+from streaminfer.models.events import Checked, Field, anew, check_ahead, check_matrix, check_values
 from streaminfer.spec import Spec
 from streaminfer.spec.avro_schema import SchemaError, check_fields, defaults_of, reduced
 from streaminfer.topics import declarations
@@ -45,7 +45,8 @@ class AvroEvents:
 
     def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
         """Raises Unavailable where a registry must be asked and does not answer: then nothing was judged."""
-        found = _Found(len(values), self._fields, stamps)
+        fields, labels = anew(self._fields)
+        found = _Found(len(values), fields, stamps)
         by_id: dict[int, list[int]] = {}
         for place, value in enumerate(values):
             try:
@@ -59,7 +60,7 @@ class AvroEvents:
             else:
                 rest = self._read_fast(plan, values, places, found)
                 self._read_each(plan, values, rest, found)
-        return Decoded(found.events[found.good], np.flatnonzero(found.good), sorted(found.bad))
+        return Decoded(found.events[found.good], np.flatnonzero(found.good), sorted(found.bad), labels)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         return [self._encoded(row) for row in rows]
@@ -75,7 +76,7 @@ class AvroEvents:
         if same:
             table = np.frombuffer(b"".join(values[place] or b"" for place in same), plan.dtype)
             columns = [table[str(j)].astype(np.float64) for j in range(len(self._fields))]
-            found.put(same, check_matrix(self._fields, np.stack(columns, axis=1)))
+            found.put(same, check_matrix(found.fields, np.stack(columns, axis=1)))
         return [place for place in places if len(values[place] or b"") != size] if len(same) < len(places) else []
 
     def _read_each(self, plan: Plan, values: Sequence[bytes | None], places: Sequence[int], found: _Found) -> None:
@@ -86,7 +87,7 @@ class AvroEvents:
                 read.append(place)
             except WireError as error:
                 found.bad.append(Bad(place, f"not Avro: {error}"[:300]))
-        found.put(read, check_values(self._fields, rows))
+        found.put(read, check_values(found.fields, rows))
 
     def _plan(self, schema_id: int) -> Plan | str:
         """How records of an id are read, or why they are not."""
@@ -127,7 +128,7 @@ class _Found:
     """Events at the places of their records, and the bad records."""
 
     def __init__(self, n_records: int, fields: Sequence[Field], stamps: Stamps | None) -> None:
-        self._fields, self._stamps = fields, stamps
+        self.fields, self._stamps = fields, stamps
         self.events = np.empty((n_records, len(fields)))
         self.good = np.zeros(n_records, dtype=bool)
         self.bad: list[Bad] = []
@@ -135,7 +136,7 @@ class _Found:
     def put(self, places: Sequence[int], checked: Checked) -> None:
         """The rows that a check passed, and those that it did not, of records at some places."""
         if self._stamps is not None:
-            checked = check_ahead(self._fields, checked, self._stamps[np.array(places, dtype=np.intp)])
+            checked = check_ahead(self.fields, checked, self._stamps[np.array(places, dtype=np.intp)])
         passed = np.ones(len(places), dtype=bool)
         passed[[each.row for each in checked.rejected]] = False
         at = np.array(places, dtype=np.intp)[passed]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, check, check_ahead
+from streaminfer.models.events import Field, anew, check, check_ahead
 from streaminfer.topics import declarations
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
@@ -31,11 +31,15 @@ class Bad(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records."""
+    """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records.
+
+    Where there is a field for the key, its column says which of `labels` an event has.
+    """
 
     events: NDArray[np.float64]
     places: NDArray[np.intp]
     bad: list[Bad]
+    labels: list[bytes]
 
 
 Stamps = NDArray[np.float64]
@@ -90,12 +94,13 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
                 places.append(i)
             except (ValueError, RecursionError) as error:
                 bad.append(Bad(i, f"not JSON: {error}"[:300]))
+    fields, labels = anew(fields)
     at = np.array(places, dtype=np.intp)
     checked = check(fields, rows)
     if stamps is not None:
         checked = check_ahead(fields, checked, stamps[at])
     bad += [Bad(places[r.row], r.reason) for r in checked.rejected]
-    return Decoded(checked.events, np.delete(at, [r.row for r in checked.rejected]), sorted(bad))
+    return Decoded(checked.events, np.delete(at, [r.row for r in checked.rejected]), sorted(bad), labels)
 
 
 def _parse_together(values: Sequence[bytes | None]) -> list[object] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from streaminfer.models import times
 from streaminfer.variational.increment import Increment, Pane
 from streaminfer.variational.windows import MOST_PANES
-from streaminfer.wire import vectors
+from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
 
@@ -44,13 +45,7 @@ def encode(
 
     `timed` where events are forgotten by time, and `windowed` where there is a window.
     """
-    numbers = increment.statistics
-    if windowed:
-        rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(increment.panes.items())]
-        numbers = np.concatenate([[increment.newest], *(part for row in rows for part in row)])
-    elif timed:
-        numbers = np.append(numbers, [increment.n_effective, increment.newest])
-    pieces = vectors.split(numbers, max_bytes - ENVELOPE)
+    pieces = vectors.cut(_packed(increment, timed, windowed), max_bytes - ENVELOPE)
     common = {
         "fingerprint": increment.fingerprint,
         "writer": increment.writer,
@@ -67,6 +62,18 @@ def encode(
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
+
+
+def _packed(increment: Increment, timed: bool, windowed: bool) -> bytes:
+    if increment.keys is not None:
+        return key_columns.pack(increment.keys, increment.statistics, timed)
+    numbers = increment.statistics
+    if windowed:
+        rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(increment.panes.items())]
+        numbers = np.concatenate([[increment.newest], *(part for row in rows for part in row)])
+    elif timed:
+        numbers = np.append(numbers, [increment.n_effective, increment.newest])
+    return vectors.pack(numbers)
 
 
 def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1) -> Part:
@@ -125,6 +132,17 @@ def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[i
     counted = bool((counts >= 1).all() and (counts == np.floor(counts)).all() and counts.sum() <= n_events)
     _require(counted, "panes", f"must have one event or more each, together at most {n_events}", counts.tolist())
     return newest, {int(row[0]): Pane(int(row[1]), row[PANE:].copy()) for row in rows}
+
+
+def assemble_keyed(parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool]) -> Increment:
+    """The same of an increment by keys, each of which must belong to the reader's shard."""
+    value = dict(parts[0].value)
+    data = b"".join(part.value["statistics"] for part in parts)
+    keys, statistics = key_columns.unpack(data, size, timed, value["n_events"])
+    odd = next((label for label in keys.labels if not belongs(label)), None)
+    _require(odd is None, "keys", "must be of this shard", odd)
+    del value["part"], value["parts"]
+    return Increment(**{**value, "statistics": statistics}, keys=keys)
 
 
 def _check_times(n_effective: float, newest: float, n_events: int) -> None:

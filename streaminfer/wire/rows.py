@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models import times
-from streaminfer.models.events import Field, Rejected, check_ahead, check_matrix, look_up
+from streaminfer.models.events import Field, Rejected, anew, check_ahead, check_matrix, look_up
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
@@ -54,6 +54,7 @@ class RowsEvents:
         parts: list[NDArray[np.float64]] = [np.empty((0, len(self._fields)))]
         places: list[int] = []
         bad: list[Bad] = []
+        fields, labels = anew(self._fields)
         for place, value in enumerate(values):
             try:
                 table = unpack(value)
@@ -61,9 +62,9 @@ class RowsEvents:
             except WireError as error:
                 bad.append(Bad(place, f"no rows: {error}"[:300]))
                 continue
-            checked = check_matrix(self._fields, matrix)
+            checked = check_matrix(fields, matrix)
             if stamps is not None:
-                checked = check_ahead(self._fields, checked, np.full(len(matrix), stamps[place]))
+                checked = check_ahead(fields, checked, np.full(len(matrix), stamps[place]))
             parts.append(checked.events)
             places.append(place)
             rejected = checked.rejected
@@ -71,7 +72,7 @@ class RowsEvents:
                 rest = None if len(rejected) == len(matrix) else _only(value, table, rejected)
                 bad.append(Bad(place, _reason(rejected, len(matrix)), rest, len(rejected)))
         lengths = [len(part) for part in parts[1:]]
-        return Decoded(np.concatenate(parts), np.repeat(np.array(places, dtype=np.intp), lengths), bad)
+        return Decoded(np.concatenate(parts), np.repeat(np.array(places, dtype=np.intp), lengths), bad, labels)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         fitting, others = [], []

@@ -65,7 +65,7 @@ def encode(
     records = []
     for i, piece in enumerate(pieces):
         manifest = _manifest(snapshot, about, [version] * len(pieces), len(held), state) if i == last else None
-        value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest}
+        value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest, "key": None}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
 
@@ -104,6 +104,9 @@ def _manifest(
         "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
         "chunk_versions": chunk_versions,
         "n_statistics": n_statistics,
+        "n_keys": snapshot.n_keys,
+        "n_expired": snapshot.n_expired,
+        "prior": snapshot.prior,
         "drift": state,
     }
 
@@ -133,6 +136,8 @@ class Assembler:
         """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
         value = self._schemas.decode(TOPIC, data)
         manifest = value["manifest"]
+        if value["key"] is not None:
+            raise BadValue("a key's record must have a record key that says so")
         if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
         if manifest is None:
@@ -181,6 +186,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         score=manifest["score"],
         staleness=manifest["staleness"],
         created_at=created_at,
+        prior=manifest["prior"],
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
         drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
         **counts,

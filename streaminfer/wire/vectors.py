@@ -20,7 +20,16 @@ def n_pieces(size: int, piece_bytes: int) -> int:
 
 def split(vector: NDArray[np.float64], piece_bytes: int) -> list[bytes]:
     """The bytes of a vector in pieces of whole numbers; at least one piece, maybe empty."""
-    data = vector.astype(_LITTLE).tobytes()
+    return cut(pack(vector), piece_bytes)
+
+
+def pack(numbers: NDArray[np.float64]) -> bytes:
+    """The bytes of a vector, or of the rows of a matrix one after the other."""
+    return numbers.astype(_LITTLE).tobytes()
+
+
+def cut(data: bytes, piece_bytes: int) -> list[bytes]:
+    """Bytes in pieces; at least one, maybe empty."""
     step = piece_bytes - piece_bytes % _LITTLE.itemsize
     return [data[i : i + step] for i in range(0, len(data), step)] or [b""]
 

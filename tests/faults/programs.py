@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from streaminfer import connect, load_spec
+from streaminfer.bus.protocol import UnknownTopic
+from streaminfer.runtime.shards import Shards
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 120.0
@@ -136,9 +138,14 @@ def document(spec: Path, url: str) -> dict[str, Any]:
 
 
 def n_events(spec: Path, url: str) -> int:
-    """Events in the posterior now; 0 before the first snapshot."""
+    """Events in the posterior now, in all its shards; 0 before the first snapshots."""
     with connect(url) as connection:
-        found = connection.snapshot(load_spec(spec))
+        try:
+            shards = Shards(load_spec(spec), connection.bus)
+        except UnknownTopic:
+            return 0
+        found = shards.catch_up()
+        shards.close()
     return 0 if found is None else found.n_events
 
 

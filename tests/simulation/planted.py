@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Member, Partition, Writer
@@ -79,8 +79,8 @@ class ResumesFromGroupOffsets(Worker):
         kept = self._bus.committed(names.worker_group(self._spec)).get(partition)
         super()._start(partition, position if kept is None else kept.offset)
 
-    def _align(self, tape: Tape, snapshot: Snapshot) -> None:
-        tape.reached(snapshot.frontier[tape.partition.index])
+    def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
+        tape.reached(shards[0].frontier[tape.partition.index])
 
 
 PLANTED: dict[str, Callable[[], Services]] = {

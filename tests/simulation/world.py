@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from greenlet import getcurrent, greenlet
 from prometheus_client import CollectorRegistry
@@ -123,7 +124,7 @@ class World:
         self.clock = Clock()
         self.broker = Broker(self.clock, SESSION, markers=self.rng.random() < 0.5)
         self.chaotic = True
-        self.spec = _spec(self.rng, self.forget)
+        self.spec = self.make_spec()
         self.data = names.topic(self.spec, "events")
         self.bus = SimulatedBus(self.broker)
         names.create_topics(self.spec, self.bus)
@@ -133,9 +134,15 @@ class World:
         self.processes = [Process(f"worker-{i}", "worker") for i in range(self.rng.randint(1, 3))]
         self.processes += [Process(f"master-{i}", "master") for i in range(2)]
         self.static = self.rng.random() < 0.5
-        kinds = {None: Subscriber, False: ForgettingSubscriber, True: WindowSubscriber}
-        self.subscriber = kinds[self.forget and self.spec.inference.windowed](self)
+        self.subscriber = self.make_subscriber()
         self.broker.on_append = self.subscriber.poll
+
+    def make_spec(self) -> Spec:
+        return _spec(self.rng, self.forget)
+
+    def make_subscriber(self) -> Subscriber:
+        kinds = {None: Subscriber, False: ForgettingSubscriber, True: WindowSubscriber}
+        return kinds[self.forget and self.spec.inference.windowed](self)
 
     def run(self) -> Snapshot:
         """Chaos, then fairness until idle; raises Wrong."""
@@ -260,12 +267,15 @@ class World:
                 outputs.append((None, self._output(b'{"k": "no number"}')))
             elif self.sent < EVENTS:
                 value = 1 << self.sent if self.forget is None else 1 + self.sent**2 % 37
-                outputs.append((value, self._output(json.dumps({"k": value}).encode())))
+                outputs.append((value, self._output(json.dumps(self.event(value)).encode())))
                 self.sent += 1
         offsets = self.broker.append([output for _, output in outputs], commit=True)
         for (value, output), offset in zip(outputs, offsets, strict=True):
             assert output.partition is not None
             self.value_at[output.partition, offset] = value or 0
+
+    def event(self, value: int) -> dict[str, Any]:
+        return {"k": value}
 
     def _output(self, value: bytes) -> Output:
         return Output(self.data, value, partition=self.rng.randrange(self.spec.data.partitions))
@@ -274,7 +284,7 @@ class World:
         """Removes a part of a data partition, read or not, or of the increments."""
         partition = Partition(self.data, self.rng.randrange(self.spec.data.partitions))
         if self.rng.random() < 0.5 or self.forget is not None:
-            partition = Partition(names.topic(self.spec, "increments"), 0)
+            partition = Partition(names.topic(self.spec, "increments"), self.rng.randrange(self.spec.shards))
         log = self.broker.log(partition)
         self.broker.delete_before(partition, self.rng.randint(log.start, log.end))
 

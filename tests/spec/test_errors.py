@@ -30,8 +30,8 @@ def _forget(value: Any) -> dict[str, Any]:
 
 CASES: list[tuple[dict[str, Any], str]] = [
     (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, "
-     "inference, drift (got {})"),
-    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, drift (got 1)"),
+     "inference, key, drift (got {})"),
+    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, key, drift (got 1)"),
     (document(name=None), "name: is required: the prefix of every topic (got None)"),
     (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
     (document(name="demo\n"), f"name: must be {NAMES} (got 'demo\\n')"),
@@ -62,7 +62,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "an alarm the reaction lasts. (got None)"),
     (document(drift={"react": {"half_life_events": 5, "for_events": 9}}, inference={"forget": {"window_seconds": 60}}),
      "drift.react: must be report where inference.forget has window_seconds: what is in a window counts fully "
-     "(got {'half_life_events': 5, 'for_events': 9})"),
+     "(got {'half_life_events': 5.0, 'for_events': 9})"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),
@@ -198,7 +198,10 @@ def test_all_problems_are_told_at_once() -> None:
 def test_not_a_mapping(given: object) -> None:
     with pytest.raises(SpecError) as caught:
         parse_spec(given, "f")
-    assert str(caught.value) == f"f: (file): must be a mapping with name, data, model, inference, drift (got {given!r})"
+    assert (
+        str(caught.value)
+        == f"f: (file): must be a mapping with name, data, model, inference, key, drift (got {given!r})"
+    )
 
 
 def test_what_cannot_even_be_printed_is_refused() -> None:
@@ -234,8 +237,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "no character": (b'name: "\\UFFFFFFFF"', "must be one YAML document: "),
     "sexagesimal": (b"name: 1" + b":0" * 300 + b".5", "must be one YAML document: "),
     "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must hold no whole number of more than 4096 bits"),
-    "empty": (b"", "must be a mapping with name, data, model, inference, drift (got None)"),
-    "a list": (b"- name", "must be a mapping with name, data, model, inference, drift (got ['name'])"),
+    "empty": (b"", "must be a mapping with name, data, model, inference, key, drift (got None)"),
+    "a list": (b"- name", "must be a mapping with name, data, model, inference, key, drift (got ['name'])"),
     "too large": (GOOD.encode() + b"#" * (1 << 20), "must be at most 1048576 bytes (got '1048577 bytes or more')"),
 }
 

@@ -1,0 +1,52 @@
+"""Keys of events: what may be one, and the codes that stand for them in a matrix of events."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_BYTES: Final = 256
+"""Of a key in UTF-8."""
+LARGEST: Final = 2**53
+"""Beyond this a number of float64 is no certain whole number."""
+RULE: Final = f"must be a text of 1 to {MAX_BYTES} bytes, or a whole number"
+
+
+def label_of(value: object) -> bytes:
+    """The key that a value is, in UTF-8; raises ValueError or TypeError where it can be none.
+
+    A whole number is the key that its decimal text is.
+    """
+    text = str(value) if type(value) is int else value
+    if type(value) is float:
+        if not (value.is_integer() and abs(value) <= LARGEST):
+            raise ValueError(RULE)
+        text = str(int(value))
+    if type(text) is not str:
+        raise TypeError(RULE)
+    label = text.encode()
+    if not 1 <= len(label) <= MAX_BYTES:
+        raise ValueError(RULE)
+    return label
+
+
+class Codes(dict[object, float]):
+    """The code of every key met so far, counted from 0.
+
+    One is made for each matrix of events, so that codes are small and forgotten with it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: list[bytes] = []
+
+    def __missing__(self, value: object) -> float:
+        """The code of a value that was not met yet; raises ValueError or TypeError where it can be no key."""
+        label = label_of(value)
+        code = self.get(label)
+        if code is None:
+            code = float(len(self.labels))
+            self.labels.append(label)
+            self[label] = code
+        if type(value) is str:  # True, 1 and 1.0 are one to a dictionary, so of numbers only the texts are remembered
+            self[value] = code
+        return code

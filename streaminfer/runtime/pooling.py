@@ -1,0 +1,34 @@
+"""The prior of keys where it is fitted to them: it travels in manifests, so that everybody has the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from streaminfer.models.model import Model
+from streaminfer.models.options import OptionsError
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.errors import BadValue
+
+MAX_CHARACTERS: Final = 1 << 18
+
+
+def prior_of(model: Model) -> str:
+    """The prior of a model as a manifest has it."""
+    return json.dumps(dict(model.prior_options), sort_keys=True)
+
+
+def model_of(spec: Spec, snapshot: Snapshot) -> Model:
+    """The spec's model, with the prior of a snapshot where there is one; raises BadValue where that is none."""
+    if snapshot.prior is None or spec.key is None or not spec.key.pooled:
+        return spec.model
+    try:
+        if len(snapshot.prior) > MAX_CHARACTERS:
+            raise ValueError(f"{len(snapshot.prior)} characters")
+        prior = json.loads(snapshot.prior)
+        if not isinstance(prior, dict):
+            raise ValueError("it is no object")
+        return spec.model.with_prior(prior)
+    except (ValueError, TypeError, KeyError, RecursionError, OptionsError) as error:
+        raise BadValue(f"prior: must be the section of a spec: {error}"[:300]) from error

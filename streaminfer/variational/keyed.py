@@ -1,0 +1,244 @@
+"""Keyed posteriors: one for each key, learned and folded many at a time.
+
+A key's posterior is prior + the statistics of its events. The frontier is that of all keys together, so an increment is
+folded or dropped as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.model import Matrix, Model, Vector
+from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
+from streaminfer.variational.fold import Outcome, place
+from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting
+from streaminfer.variational.increment import ByKey, Increment
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.svb import LOWEST
+
+Groups = NDArray[np.intp]
+
+
+class Learned(NamedTuple):
+    """What a minibatch says of its keys: statistics (k, size) and the rest."""
+
+    statistics: Matrix
+    keys: ByKey
+
+
+def nothing(model: Model) -> Learned:
+    """Of no event."""
+    return Learned(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(4))))
+
+
+def learn(
+    model: Model,
+    events: Matrix,
+    labels: Sequence[bytes],
+    groups: Groups,
+    stamps: Vector,
+    times: Vector | None,
+    forgetting: Forgetting | None,
+) -> Learned:
+    """The statistics of each key's events (n, fields); `groups` (n,) says which of the k labels an event has."""
+    k = len(labels)
+    counts = np.bincount(groups, minlength=k).astype(np.float64)
+    newest = np.zeros(k) if times is None else _largest(times, groups, k)
+    weights = _weights(forgetting, groups, counts, times, newest)
+    n_effective = np.bincount(groups, weights, k).astype(np.float64) if times is not None else np.zeros(k)
+    statistics = model.statistics_by(events, groups, k, weights)
+    return Learned(statistics, ByKey(labels, counts, _largest(stamps, groups, k), n_effective, newest))
+
+
+def _largest(values: Vector, groups: Groups, k: int) -> Vector:
+    found = np.full(k, -np.inf)
+    np.maximum.at(found, groups, values)
+    return found
+
+
+def _weights(
+    forgetting: Forgetting | None, groups: Groups, counts: Vector, times: Vector | None, newest: Vector
+) -> Vector | None:
+    """As `Forgetting.weights` for each key by itself."""
+    if isinstance(forgetting, ByEvents):
+        order = np.argsort(groups, kind="stable")
+        ends = np.cumsum(counts)
+        later = np.empty(len(groups))
+        later[order] = ends[groups[order]] - 1 - np.arange(len(groups))
+        return halved(later / forgetting.half_life)
+    if isinstance(forgetting, ByTime) and times is not None:
+        return halved((newest[groups] - times) / forgetting.half_life)
+    return None
+
+
+def halved(halvings: Vector) -> Vector:
+    """The weights of what has halved so many times."""
+    weights = np.exp2(-halvings)
+    weights[weights < FLOOR] = 0.0
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a spec says of keys: how their events are forgotten, and after how many seconds an idle key is dropped."""
+
+    forgetting: Forgetting | None = None
+    expire_after: float | None = None
+
+    def clock(self, partition: int) -> int:
+        """Which clock the events of a data partition count by: by events each has its own (see `forgetting`)."""
+        return partition if isinstance(self.forgetting, ByEvents) else 0
+
+    def idle_before(self, latest: float) -> float:
+        """The timestamp before which a key is idle for too long."""
+        return -math.inf if self.expire_after is None else latest - 1000 * self.expire_after
+
+
+def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules) -> tuple[Snapshot, Outcome]:
+    """The fold of `fold.add` for each key of an increment; the arena is changed where the frontier moves.
+
+    A key whose statistics give no posterior keeps what it had, and its events count as rejected.
+    """
+    outcome = place(snapshot, increment)
+    if outcome is not Outcome.FOLDED or increment.keys is None:
+        return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
+    n_expired = _expire_returning(arena, increment.keys, rules)
+    n_rejected, score = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else (0, 0.0)
+    if n_rejected and n_rejected == increment.n_events:
+        outcome = Outcome.REJECTED
+    folded = replace(
+        snapshot,
+        frontier={**snapshot.frontier, increment.partition: increment.end},
+        n_events=snapshot.n_events + increment.n_events - n_rejected,
+        n_lost=snapshot.n_lost + increment.n_lost,
+        n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
+        n_rejected=snapshot.n_rejected + n_rejected,
+        n_keys=len(arena),
+        n_expired=snapshot.n_expired + n_expired,
+        score=snapshot.score + score,
+    )
+    return folded, outcome
+
+
+def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int) -> Snapshot:
+    """Drops at most so many idle keys. When that happens changes nothing: one that comes again starts anew anyway."""
+    if rules.expire_after is None:
+        return snapshot
+    idle = arena.idle(rules.idle_before(arena.latest), most)
+    for label in idle:
+        arena.drop(label)
+    return replace(snapshot, n_keys=len(arena), n_expired=snapshot.n_expired + len(idle)) if idle else snapshot
+
+
+def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
+    """Drops the keys of an increment that were idle for too long before it came."""
+    if rules.expire_after is None or not keys.labels:
+        return 0
+    before = rules.idle_before(max(arena.latest, float(keys.stamps.max())))
+    rows = arena.firsts(keys.labels)
+    known = np.flatnonzero(rows != NONE)
+    idle = known[arena.stamps[rows[known]] < before]
+    for i in idle.tolist():
+        arena.drop(keys.labels[i])
+    return len(idle)
+
+
+class _Held(NamedTuple):
+    """Rows of keys, or what an increment brings to them."""
+
+    statistics: Matrix
+    n_effective: Vector
+    newest: Vector
+
+
+def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> tuple[int, float]:
+    """Folds all keys; returns how many events were rejected, and the score of the others.
+
+    Rows of several clocks are proper together where each is: their sum is of the events of all.
+    """
+    clock = rules.clock(increment.partition)
+    rows = arena.find(keys.labels, clock)
+    old, change = _aged(model, arena, rows, increment, keys, rules.forgetting)
+    with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
+        merged = model.merge(old.statistics, change.statistics)
+    good = model.proper(increment.statistics) & model.proper(merged)
+    score = _score(model, old.statistics[good], merged[good]) if rules.forgetting is None else 0.0
+    for i in np.flatnonzero(good & (rows == NONE)).tolist():
+        rows[i] = arena.add(keys.labels[i], clock)
+        arena.counts[rows[i]] = 0.0
+    at = rows[good]
+    arena.statistics[at] = merged[good]
+    arena.counts[at] += keys.counts[good]
+    arena.n_effective[at] = (old.n_effective + change.n_effective)[good]
+    arena.newest[at] = change.newest[good]
+    firsts = arena.firsts([label for label, fits in zip(keys.labels, good.tolist(), strict=True) if fits])
+    arena.stamps[firsts] = np.maximum(arena.stamps[firsts], keys.stamps[good])
+    arena.dirty[at] = True
+    return int(keys.counts[~good].sum()), score
+
+
+def _score(model: Model, before: Matrix, after: Matrix) -> float:
+    """log p(events of a key | those before) = log p(all) - log p(those before), summed over the keys.
+
+    By the chain rule this is the sum of the events' log predictive densities, each before it was absorbed.
+    """
+    with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
+        change = model.log_evidences(after) - model.log_evidences(before)
+    return float(np.sum(np.clip(np.nan_to_num(change, nan=LOWEST), LOWEST, -LOWEST)))
+
+
+def _aged(
+    model: Model, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
+) -> tuple[_Held, _Held]:
+    """What is held of the keys and what comes to them, both as of the later of the two; see `forgetting`."""
+    old = _held(model, arena, rows)
+    change = _Held(increment.statistics, keys.n_effective, keys.newest)
+    if isinstance(forgetting, ByEvents):
+        rate = -math.log(2) / forgetting.half_life
+        fresh = np.expm1(keys.counts * rate) / math.expm1(rate)
+        return _decayed(model, old, keys.counts / forgetting.half_life), change._replace(n_effective=fresh)
+    if isinstance(forgetting, ByTime):
+        newest = np.maximum(old.newest, change.newest)
+        old, change = (
+            _decayed(model, each, np.where(each.n_effective > 0, newest - each.newest, 0.0) / forgetting.half_life)
+            for each in (old, change)
+        )
+        return old, change._replace(newest=newest)
+    return old, change
+
+
+def _held(model: Model, arena: Arena, rows: Rows) -> _Held:
+    known = rows != NONE
+    statistics = np.tile(model.empty(), (len(rows), 1))
+    n_effective, newest = np.zeros(len(rows)), np.full(len(rows), -np.inf)
+    statistics[known] = arena.statistics[rows[known]]
+    n_effective[known], newest[known] = arena.n_effective[rows[known]], arena.newest[rows[known]]
+    return _Held(statistics, n_effective, newest)
+
+
+def _decayed(model: Model, held: _Held, halvings: Vector) -> _Held:
+    """As `forgetting.decayed`, row by row."""
+    weights = np.exp2(-halvings)
+    n_effective = weights * held.n_effective
+    gone = n_effective < FLOOR
+    statistics = model.scale(held.statistics, np.where(gone, 0.0, weights))
+    statistics[gone] = model.empty()
+    return held._replace(statistics=statistics, n_effective=np.where(gone, 0.0, n_effective))
+
+
+def some(model: Model, arena: Arena, most: int) -> Matrix:
+    """The statistics (k, size) of at most so many keys, evenly among those that are old and new."""
+    firsts = np.flatnonzero(arena.stamps[: len(arena.labels)] < NEVER)
+    rows = firsts[np.unique(np.linspace(0, len(firsts) - 1, min(most, len(firsts))).astype(np.intp))]
+    total = arena.statistics[rows]
+    after = arena.after[rows].astype(np.intp)
+    while (left := np.flatnonzero(after != NONE)).size:
+        total[left] = model.merge(total[left], arena.statistics[after[left]])
+        after[left] = arena.after[after[left]]
+    return total

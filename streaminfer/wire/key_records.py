@@ -1,0 +1,121 @@
+"""One key of a snapshot as a record. Its record key says which, so that who looks for one passes over the others."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.keys import MAX_BYTES as MAX_KEY
+from streaminfer.models.model import Matrix
+from streaminfer.variational.arena import Entry
+from streaminfer.wire import vectors
+from streaminfer.wire.avro import DECLARED, Schemas, unframed
+from streaminfer.wire.errors import BadValue
+from streaminfer.wire.key_columns import LATEST_MS
+from streaminfer.wire.snapshots import TOPIC
+
+PREFIX: Final = b"key/"
+NUMBERS: Final = 4
+"""Before the statistics: events, newest record's timestamp, effective events, newest event's time."""
+_MAX_RECORD: Final = 1 << 20
+
+
+class Place(NamedTuple):
+    """What a record key says: a key and the clock that its events count by, 0 where there is one for all."""
+
+    label: bytes
+    clock: int
+
+
+def record_key(label: bytes, clock: int) -> bytes:
+    return b"%s%d/%s" % (PREFIX, clock, label)
+
+
+def place_of(key: bytes | None) -> Place | None:
+    """The key that a record is of; None of a chunk or a manifest. Raises BadValue."""
+    if key is None or not key.startswith(PREFIX):
+        return None
+    clock, slash, label = key[len(PREFIX) :].partition(b"/")
+    if not slash or not clock.isdigit() or len(clock) > 7 or not 1 <= len(label) <= MAX_KEY:
+        raise BadValue(f"the record key {key[:40]!r} is of no key")
+    return Place(label, int(clock))
+
+
+def encode(entry: Entry, version: int, schemas: Schemas = DECLARED) -> bytes:
+    """The record of one key: what an Avro library would write, put together from its few parts."""
+    head = struct.pack("<4d", entry.n_events, entry.stamp, entry.n_effective, entry.newest)
+    payload = head + vectors.pack(entry.statistics)
+    framing = b"\0" + schemas.id_of(TOPIC).to_bytes(4, "big")
+    return b"".join((framing, _long(version), _before(len(payload)), payload, _after(entry.label)))
+
+
+def _before(width: int) -> bytes:
+    """What stands before a payload: chunk 0, the payload's length."""
+    return b"\0" + _long(width)
+
+
+def _after(label: bytes) -> bytes:
+    """What stands after it: no manifest, the key."""
+    return b"\0\2" + _long(len(label)) + label
+
+
+class Decoded(NamedTuple):
+    """Records of keys: their versions, and the numbers (k, NUMBERS + size) of each."""
+
+    versions: list[int]
+    numbers: Matrix
+
+
+def decode(labels: Sequence[bytes], values: Sequence[bytes], size: int, schemas: Schemas = DECLARED) -> Decoded:
+    """Many records at once; raises WireError where one is not of its key.
+
+    They are all of one form, so that all but the version is compared with what it must be instead of being parsed.
+    """
+    width = 8 * (NUMBERS + size)
+    ids = schemas.ids_of(TOPIC)
+    before_payload = _before(width)
+    versions, payloads = [], []
+    for label, value in zip(labels, values, strict=True):
+        _, found = unframed(value, _MAX_RECORD)
+        after_payload = _after(label)
+        end = len(value) - len(after_payload)
+        begin = end - width
+        middle = begin - len(before_payload)
+        fits = middle > 5 and value[middle:begin] == before_payload and value[end:] == after_payload
+        if found not in ids or not fits:
+            raise BadValue(f"schema id {found}, {len(value)} bytes: no record of the key {label[:40]!r}")
+        versions.append(_version(value[5:middle]))
+        payloads.append(value[begin:end])
+    numbers = vectors.join(payloads, len(payloads) * (NUMBERS + size)).reshape(len(payloads), -1)
+    _check(numbers)
+    return Decoded(versions, numbers)
+
+
+def _check(numbers: Matrix) -> None:
+    counts, stamps, n_effective = numbers[:, 0], numbers[:, 1], numbers[:, 2]
+    good: NDArray[np.bool_] = (counts >= 1) & (counts == np.floor(counts)) & (n_effective >= 0)
+    if not (good & (stamps >= 0) & (stamps <= LATEST_MS)).all():
+        raise BadValue("a key has a count of events or a timestamp that cannot be")
+
+
+@lru_cache(maxsize=1024)
+def _long(number: int) -> bytes:
+    """Avro's number of variable length, for what is not negative."""
+    number, out = number << 1, b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+@lru_cache(maxsize=1024)
+def _version(data: bytes) -> int:
+    number = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data))
+    if len(data) > 10 or _long(number >> 1) != data:
+        raise BadValue("a version that cannot be")
+    return number >> 1

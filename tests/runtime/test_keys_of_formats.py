@@ -1,0 +1,108 @@
+"""Keys in every data format, and where `produce` sends their events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streaminfer.bus.partitioner import partition_of
+from streaminfer.runtime.dealing import Dealer
+from streaminfer.runtime.files import Counted, read_csv
+from streaminfer.runtime.produce import Loader
+from streaminfer.spec import Spec, parse_spec
+from streaminfer.wire.formats import format_of
+from tests.runtime.keyed_rig import KeyedRig, keyed_spec
+
+
+def spec_of(form: str, **data: Any) -> Spec:
+    return keyed_spec(partitions=3, data={"format": form, **data})
+
+
+def encoded(row: dict[str, Any]) -> bytes:
+    return json.dumps(row).encode()
+
+
+@pytest.mark.parametrize("form", ["json", "avro", "rows"])
+def test_keys_come_back(form: str) -> None:
+    spec = spec_of(form)
+    cities = [7, -3, 2**53, 7] if form == "rows" else ["ö", "b", "c/d", "ö"]
+    values = format_of(spec).encode([encoded({"k": i, "city": city}) for i, city in enumerate(cities)])
+    found = format_of(spec).decode(values)
+    assert not found.bad
+    assert found.events[:, 0].tolist() == [0, 1, 2, 3]
+    assert [found.labels[int(code)].decode() for code in found.events[:, 1]] == [str(city) for city in cities]
+
+
+def test_codes_are_new_for_every_matrix() -> None:
+    form = format_of(spec_of("json"))
+    for city in "ab":
+        assert form.decode([encoded({"k": 1, "city": city})]).labels == [city.encode()]
+
+
+@pytest.mark.parametrize("schema_type", ["int", "long", {"type": "enum", "name": "E", "symbols": ["a", "b"]}])
+def test_avro_keys_of_other_types(schema_type: Any, tmp_path: Path) -> None:
+    fields = [{"name": "k", "type": "double"}, {"name": "city", "type": ["null", schema_type]}]
+    (tmp_path / "event.avsc").write_text(json.dumps({"type": "record", "name": "Event", "fields": fields}))
+    text = {"name": "demo", "data": {"format": "avro", "schema": "event.avsc"}, "key": "city"}
+    spec = parse_spec({**text, "model": {"kind": "poisson", "field": "k"}}, folder=tmp_path)
+    city = "b" if isinstance(schema_type, dict) else 12
+    values = format_of(spec).encode([encoded({"k": 1.0, "city": each}) for each in (city, None)])
+    found = format_of(spec).decode(values)
+    assert found.labels == [str(city).encode()]
+    assert [(bad.place, bad.reason.partition(":")[0]) for bad in found.bad] == [(1, "city")]
+
+
+def test_rows_with_keys_that_are_no_whole_numbers_are_bad() -> None:
+    spec = spec_of("rows")
+    good, bad = {"k": 1, "city": 5}, [{"k": 1, "city": 5.5}, {"k": 1, "city": 1e300}]
+    found = format_of(spec).decode(format_of(spec).encode([encoded(row) for row in (bad[0], good, bad[1])]))
+    assert (found.events.tolist(), found.labels) == ([[1.0, 0.0]], [b"5"])
+    assert found.bad[0].reason == "rows 0, 2 of 3: city: must be a text of 1 to 256 bytes, or a whole number"
+
+
+@pytest.mark.parametrize("form", ["json", "avro", "rows"])
+def test_all_events_of_a_key_go_to_one_partition(form: str) -> None:
+    spec = spec_of(form)
+    made = format_of(spec)
+    rows = [encoded({"k": i, "city": i % 10}) for i in range(100)] if form == "rows" else [
+        encoded({"k": i, "city": f"city-{i % 10}"}) for i in range(100)
+    ]  # fmt: skip
+    outputs = Dealer(spec).outputs(made, "t", 3, 0, rows)
+    seen = 0
+    for output in outputs:
+        found = made.decode([output.value])
+        seen += len(found.events)
+        assert {partition_of(label, 3) for label in found.labels} == {output.partition}
+        assert output.key == (None if form == "rows" else found.labels[0])
+    assert seen == 100
+    assert {output.partition for output in outputs} == {0, 1, 2}
+
+
+def test_a_row_without_a_key_is_dealt_for_the_worker_to_judge() -> None:
+    spec = spec_of("json")
+    rows = [b"no json", b'{"k": 1}', b'{"k": 1, "city": []}', b"[1]"]
+    outputs = Dealer(spec).outputs(format_of(spec), "t", 3, 0, rows)
+    assert [(output.value, output.key) for output in outputs] == [(row, None) for row in rows]
+
+
+def test_keys_of_a_csv_file_stay_texts(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("k,city\n1,007\n2,007\n3,8\n")
+    rig = KeyedRig(keyed_spec(partitions=3, minibatch=1))
+    assert [progress.rows for progress in Loader(rig.spec, rig.bus, path).run()][-1] == 3
+    rig.run(rig.master(), rig.worker())
+    assert rig.keys() == {"007": 2, "8": 1}
+    with path.open("rb") as stream:
+        rows = list(read_csv(spec_of("rows"), Counted(stream, "f"), "f"))
+    assert [json.loads(row)["city"] for row in rows] == [7, 7, 8]
+
+
+def test_a_key_that_is_nested_is_found_by_produce() -> None:
+    spec = spec_of("json", fields={"city": "at.city"})
+    (output,) = Dealer(spec).outputs(format_of(spec), "t", 3, 0, [encoded({"k": 1, "at": {"city": "x"}})])
+    assert (output.key, output.partition) == (b"x", partition_of(b"x", 3))
+    assert np.array_equal(format_of(spec).decode([output.value]).events, [[1.0, 0.0]])
