@@ -62,7 +62,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "an alarm the reaction lasts. (got None)"),
     (document(drift={"react": {"half_life_events": 5, "for_events": 9}}, inference={"forget": {"window_seconds": 60}}),
      "drift.react: must be report where inference.forget has window_seconds: what is in a window counts fully "
-     "(got {'half_life_events': 5, 'for_events': 9})"),
+     "(got {'half_life_events': 5.0, 'for_events': 9})"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
      "(got 1025)"),
