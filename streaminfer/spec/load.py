@@ -84,7 +84,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_format(made, [each for each in spec.event_fields if each.kind != "time"])
     if key is not None:
         with _together("", file):
-            check_key(model)
+            check_key(model, how.minibatch, made.format == "rows")
     if how.by_time and made.format != "json":
         rule = "needs data.format json: the times of events in other formats are not read yet"
         raise SpecError(file, [Problem("inference.forget.half_life_seconds", rule, made.format)])

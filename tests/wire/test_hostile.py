@@ -80,10 +80,10 @@ def test_avro(case: str) -> None:
 
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
-    """With an empty frontier, one chunk version and 3 statistics in its place the same bytes are read to the end."""
-    value = DECLARED.decode(
-        "posterior", FRAME["posterior"] + HEAD + _long(0) + _long(1) + _long(6) + _long(0) + _long(3)
-    )
+    """With an empty frontier, one chunk version, 3 statistics and no keys in its place the same bytes are read to the
+    end."""
+    rest = b"".join(map(_long, (0, 1, 6, 0, 3))) + bytes(4)
+    value = DECLARED.decode("posterior", FRAME["posterior"] + HEAD + rest)
     assert value["manifest"]["frontier"] == []
     assert value["manifest"]["chunk_versions"] == [6]
 
