@@ -69,3 +69,11 @@ def test_roots_of_many_are_the_roots_of_each() -> None:
             assert (np.abs(root.T @ root - scatter) <= 1e-6 * np.outer(sizes, sizes)).all()
     assert 100 < (found.faults == 0).sum() < len(scatters) - 100
     assert set(found.faults) == {0, 2, 3}
+
+
+def test_rows_without_events_change_no_other_row() -> None:
+    """Not even one whose mean and rest overlap, as no events give them."""
+    odd = np.array([[3.0, 1.0, 1.0, 2.0], [0.0, 7.0, 1.0, 0.0], [5.0, 1e7, 0.3, 1.0]])
+    nothing = np.array([[0.0, 4.0, 0.0, 0.0]] * 3)
+    np.testing.assert_array_equal(centred.merge(odd, nothing, 1), odd)
+    np.testing.assert_array_equal(centred.merge(nothing, odd, 1), [odd[0], nothing[1], odd[2]])
