@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 STEP_RECORDS = 100
 """Increments folded in one step: a step stays short, so leases, snapshots and a stop come in time."""
+STEP_KEYED = 8
+"""The same of a keyed posterior, where each may have thousands of keys."""
 CHECK_INTERVAL = 2.0
 """Seconds between looks for data partitions that were added, and for the last snapshot in the log."""
 
@@ -84,7 +86,7 @@ class Master:
         timeout = 0.0 if self._restoring else timeout
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
-            polled = self._member.poll(min(timeout, wait), STEP_RECORDS)
+            polled = self._member.poll(min(timeout, wait), STEP_RECORDS if self._spec.key is None else STEP_KEYED)
         except OutOfRange as error:
             self._skip_removed(error)
             return

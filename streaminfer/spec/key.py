@@ -12,6 +12,10 @@ from streaminfer.models.options import Choice, Integer, Number, Option, OptionsE
 MAX_STATISTICS: Final = 100_000
 """Numbers of one key: with them its record in a snapshot still fits."""
 
+MAX_MINIBATCH: Final = 100_000
+MAX_ROWS_MINIBATCH: Final = 256
+"""Of the format `rows`, in records."""
+
 DEFAULTS: Final = ("prior", "pooled")
 
 FIELD: Final = Text(r"[\s\S]{1,200}", "the name of a field, 1 to 200 characters")
@@ -61,14 +65,12 @@ class Key:
         return self.default == "pooled"
 
 
-def check_key(model: Model, windowed: bool, watched: bool) -> None:
-    """Raises OptionsError where there cannot be one posterior for each key."""
-    if windowed:
-        rule = "cannot be set with a window: panes of every key are not kept; take half_life_events or _seconds"
-        raise OptionsError("key", rule, "inference.forget")
-    if watched:
-        rule = "cannot be set with key: the scores of different keys are not alike; leave one of the two out"
-        raise OptionsError("drift", rule, "key")
+def check_key(model: Model, minibatch: int, many: bool) -> None:
+    """Raises OptionsError where there cannot be one posterior for each key; `many`: a record has many events."""
+    most = MAX_ROWS_MINIBATCH if many else MAX_MINIBATCH
+    if minibatch > most:
+        rule = f"must be at most {most} with a key: all keys of a minibatch are in one snapshot"
+        raise OptionsError("inference.minibatch", rule, minibatch)
     if model.needs_base:
         rule = f"cannot be set with {model.kind}: its increments depend on a posterior, and workers hold none of a key"
         raise OptionsError("key", rule, model.kind)

@@ -89,9 +89,20 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_format(spec.data, spec.event_fields)
     if key is not None:
         with _together("", file):
-            check_key(model, spec.inference.windowed, drift is not None)
+            check_key(model, spec.inference.minibatch, spec.data.format == "rows")
+        _check_alone(spec, file)
     _check_window(spec, file)
     return spec
+
+
+def _check_alone(spec: Spec, file: str) -> None:
+    """What one posterior for all may have, and those of keys may not."""
+    if spec.inference.windowed:
+        rule = "must be half_life_events or half_life_seconds where there is a key: panes of keys are not kept"
+        raise SpecError(file, [Problem("inference.forget", rule, spec.inference.forget)])
+    if spec.drift is not None:
+        rule = "must not be set with key: the scores of different keys are not alike"
+        raise SpecError(file, [Problem("drift", rule, spec.document["drift"])])
 
 
 def _check_window(spec: Spec, file: str) -> None:

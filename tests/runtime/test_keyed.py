@@ -303,3 +303,32 @@ def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.Monke
     rig, _ = pooled_rig("poisson", n_keys=9)
     assert [len(rows) for rows in seen] == [5]
     assert rig.whole().n_keys == 9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_expiry_is_that_of_the_rule_event_by_event(seed: int) -> None:
+    """Minibatches of one event, timestamps that also go back, a master that starts again now and then."""
+    rng = random.Random(seed)
+    rig = KeyedRig(keyed_spec(partitions=1, key={"field": "city", "expire_after": 10}, minibatch=1))
+    worker, master, at = rig.worker(), rig.master(), 0
+    held: dict[str, list[int]] = {}
+    n_expired = 0
+    for turn in range(60):
+        at += rng.randrange(4)
+        city, stamp = rng.choice("abcdef"), max(0, at - rng.choice([0, 0, 3, 15]))
+        rig.send_events([(0, BEGIN + 1000 * stamp, {"city": city, "k": 1})])
+        latest = max([stamp, *(max(stamps) for stamps in held.values())])
+        if city in held and max(held[city]) < latest - 10:
+            del held[city]
+            n_expired += 1
+        held.setdefault(city, []).append(stamp)
+        if turn % 20 == 19:
+            master.close()
+            master = rig.master()
+        rig.run(master, worker, rounds=4)
+        latest = max(max(stamps) for stamps in held.values())
+        idle = [key for key, stamps in held.items() if max(stamps) < latest - 10]
+        n_expired += len(idle)
+        held = {key: stamps for key, stamps in held.items() if key not in idle}
+        assert rig.keys() == {key: len(stamps) for key, stamps in held.items()}
+    assert rig.whole().n_expired == n_expired > 5

@@ -49,6 +49,10 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(data={"format": "avro", "timestamp": "when-it-was"}, inference={"forget": {"half_life_seconds": 60}}),
      "data.timestamp: is no schema that can be read here: timestamp (from when-it-was): must have a name that Avro "
      "has: letters, digits and _, no digit first (got 'when-it-was')"),
+    (document(key="city", inference={"forget": {"window_events": 9}}), "inference.forget: must be half_life_events or "
+     "half_life_seconds where there is a key: panes of keys are not kept (got {'window_events': 9})"),
+    (document(key="city", drift={}), "drift: must not be set with key: the scores of different keys are not alike (got "
+     "{'events_per_false_alarm': 10000000.0, 'block_events': 256, 'react': 'report'})"),
     (document(drift=1e7), "drift: must be a mapping of keys to values (got 10000000.0)"),
     (document(drift={"events_per_false_alarm": 0}), "drift.events_per_false_alarm: must be a number at least 1 and "
      "at most 1e+15 (got 0)"),

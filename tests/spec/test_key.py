@@ -72,3 +72,11 @@ def test_places_of_the_key_and_of_nothing() -> None:
 def test_avro_keys_may_be_texts_and_whole_numbers() -> None:
     derived = parse_spec(document(key="city", data={"format": "avro"}))
     assert '"name": "city", "type": "string"' in derived.event_schema
+
+
+@pytest.mark.parametrize(("form", "most"), [("json", 100_000), ("rows", 256)])
+def test_a_minibatch_has_a_bound(form: str, most: int) -> None:
+    given = {"data": {"format": form}, "key": "city"}
+    assert parse_spec(document(**given, inference={"minibatch": most})).inference.minibatch == most
+    with pytest.raises(SpecError, match=f"inference.minibatch: must be at most {most} with a key"):
+        parse_spec(document(**given, inference={"minibatch": most + 1}))
