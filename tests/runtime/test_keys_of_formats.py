@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, read_csv
 from streaminfer.runtime.produce import Loader
 from streaminfer.spec import Spec, parse_spec
+from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.formats import format_of
 from tests.runtime.keyed_rig import KeyedRig, keyed_spec
 
@@ -140,3 +142,32 @@ def test_keys_of_a_csv_file_are_numbers_where_the_avro_schema_says_so(tmp_path: 
         rows = list(read_csv(spec, Counted(stream, "f"), "f"))
     assert [json.loads(row)["city"] for row in rows] == [7, None]
     assert format_of(spec).decode(format_of(spec).encode(rows)).labels == [b"7"]
+
+
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize("key_type", [None, "string", ["null", "long"], ["string", "int"], MOMENT])
+def test_keys_that_are_whole_numbers_are_written_as_the_avro_schema_has_them(key_type: Any, tmp_path: Path) -> None:
+    spec = spec_of("avro") if key_type is None else schema_spec(tmp_path, key_type)
+    cities = [3, 3.0, -4, 2.5, True]
+    rows = [encoded({"k": i, "city": city}) for i, city in enumerate(cities)]
+    found = format_of(spec).decode(format_of(spec).encode(rows))
+    assert [found.labels[int(code)] for code in found.events[:, 1]] == [b"3", b"3", b"-4"]
+    assert [bad.place for bad in found.bad] == [3, 4]
+
+
+def test_a_nested_key_is_written_as_a_text_too() -> None:
+    spec = spec_of("avro", fields={"city": "at.city"})
+    rows = [encoded({"k": 1, "at": {"city": 12}}), encoded({"k": 1, "at": 5})]
+    found = format_of(spec).decode(format_of(spec).encode(rows))
+    assert (found.labels, [bad.place for bad in found.bad]) == ([b"12"], [1])
+
+
+@pytest.mark.parametrize(("key_type", "default"), [("long", 12), ("int", 12), ("string", "12")])
+def test_a_writer_without_the_key_has_its_default(key_type: str, default: Any, tmp_path: Path) -> None:
+    spec = schema_spec(tmp_path, key_type, default=default)
+    writer = {"type": "record", "name": "W", "fields": [{"name": "k", "type": "double"}]}
+    record = frame(9, fastavro.parse_schema(writer), {"k": 1.0})
+    found = format_of(spec, Schemas(lookup=lambda _: json.dumps(writer))).decode([record])
+    assert (found.labels, found.bad) == ([b"12"], [])
