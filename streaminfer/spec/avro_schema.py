@@ -114,7 +114,7 @@ def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
 
 
 def derived(fields: Sequence[Field]) -> str:
-    """The schema of events that hold the fields of a model and nothing else: doubles, and strings for categories.
+    """The schema of events that hold these fields and nothing else: doubles, and strings for categories and the key.
 
     A time is a double too, in seconds since 1970.
     """
