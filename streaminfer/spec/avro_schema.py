@@ -85,7 +85,7 @@ def _allowed(field: Field) -> frozenset[str]:
 
 def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
     """The defaults that a schema gives to a model's fields, by field name; only those that an event could hold."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in fields:
         here: Any = schema
         entry: Any = {}

@@ -143,9 +143,9 @@ def check_format(data: Data, fields: Sequence[Field]) -> None:
     for each in fields[len(known) :]:
         known.append(each)
         with _schema_of(*_source(data, each)):
-            text = derived(known)
+            schema = derived(known)
         with _schema_of(*_source(data, each), remedy="; name a data.schema that has it as one of them"):
-            _check_schema(text, known)
+            _check_schema(schema, known)
 
 
 def _source(data: Data, field: Field) -> tuple[str, str | None]:
