@@ -53,8 +53,10 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     header = next(rows, None)
     if header is None:
         raise FileError(f"{file}: is empty; its first line must name the columns")
-    fields = {field.path[0]: field for field in spec.event_fields}
-    for name, field in fields.items():
+    fields: dict[str, list[Field]] = {}
+    for field in spec.event_fields:
+        name = field.path[0]
+        fields.setdefault(name, []).append(field)
         if len(field.path) > 1:
             raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")
         if name not in header:
@@ -63,7 +65,7 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
             raise FileError(f"{file}: column {name!r} of the model stands {header.count(name)} times in the first line")
     others = _schema_numbers(spec)
     keys_are_numbers = spec.data.format == "rows"
-    converters = [_converter(fields.get(name), others.get(name), keys_are_numbers) for name in header]
+    converters = [_converter(fields.get(name, []), others.get(name), keys_are_numbers) for name in header]
     for row in rows:
         if len(row) == len(header):
             event = encode({n: f(v) for n, f, v in zip(header, converters, row, strict=True)})
@@ -102,12 +104,12 @@ def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
         raise FileError(f"{file}: line {lines.lines} is no CSV in UTF-8: {error}") from error
 
 
-def _converter(field: Field | None, others: Converter | None, keys_are_numbers: bool) -> Converter:
-    if field is None:
-        return others or str
-    if field.kind == "key" and keys_are_numbers:
-        return _number
-    return str if field.is_text else _number
+def _converter(fields: Sequence[Field], others: Converter | None, keys_are_numbers: bool) -> Converter:
+    """Of a column that some fields read: a key may be a number of the model too, and then it is a whole number."""
+    kinds = {field.kind for field in fields}
+    if kinds <= {"key"}:
+        return _number if kinds and keys_are_numbers else others or str
+    return str if "category" in kinds else _number
 
 
 def _schema_numbers(spec: Spec) -> dict[str, Converter]:

@@ -34,6 +34,8 @@ _OF_TIME: Final = frozenset(("int", "long", "double", "string"))
 """No float: in this century its steps are of two minutes."""
 TEXTS: Final = frozenset(("string", "enum"))
 KEYS: Final = TEXTS | {"int", "long"}
+_DEFAULTS: Final = {"category": str, "key": str | int}
+"""The types of defaults of fields that are not numbers."""
 _WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The fewest bytes that a value of a primitive type has."""
 
@@ -83,7 +85,7 @@ def _allowed(field: Field) -> frozenset[str]:
 
 def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
     """The defaults that a schema gives to a model's fields, by field name; only those that an event could hold."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in fields:
         here: Any = schema
         entry: Any = {}
@@ -94,7 +96,7 @@ def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
         default = entry.get("default")
         if field.kind == "time" and isinstance(default, str | int | float):
             found[field.name] = default if isinstance(default, str) else default / max(map(per_second, branches(here)))
-        elif isinstance(default, str if field.is_text else int | float):
+        elif isinstance(default, _DEFAULTS.get(field.kind, int | float)):
             found[field.name] = default
     return found
 
@@ -112,7 +114,7 @@ def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
 
 
 def derived(fields: Sequence[Field]) -> str:
-    """The schema of events that hold the fields of a model and nothing else: doubles, and strings for categories.
+    """The schema of events that hold these fields and nothing else: doubles, and strings for categories and the key.
 
     A time is a double too, in seconds since 1970.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -71,7 +72,8 @@ DATA: Final = Section(
             "schema",
             Text(r"[^\x00]{1,200}", "the name of a file, 1 to 200 characters"),
             "For avro: the file with the schema of events, relative to the spec. "
-            "Not set means a record of the model's fields alone: doubles, and strings for categories.",
+            "Not set means a record of what is read of an event: doubles, also for its time, and strings for "
+            "categories and the key.",
             None,
         ),
         Option(
@@ -122,22 +124,52 @@ def check_data(name: str, data: Mapping[str, Any]) -> None:
 
 
 def check_format(data: Data, fields: Sequence[Field]) -> None:
-    """Raises OptionsError where the data format cannot hold the fields of the model."""
+    """Raises OptionsError, with the section in its name, where the data format cannot hold the fields of events, of
+    which the model's come first."""
     text = next((each for each in fields if each.kind == "category"), None)
     if data.format == "rows" and text is not None:
         rule = f"must be json or avro: rows holds numbers only, and {text.label} of the model is a category"
-        raise OptionsError("format", rule, data.format)
-    if data.format == "avro":
-        where = "fields" if data.schema is None else "schema"
-        try:
-            if data.schema is None:
-                derived([each for each in fields if each.kind != "time"])
-                where = "timestamp"  # only the time is left to be wrong
-            schema = reduced(data.schema_text or derived(fields), dated=True)
-            check_fields(schema, fields)
-            check_writable(schema, fields)
-        except SchemaError as error:
-            raise OptionsError(where, f"is no schema that can be read here: {error}", getattr(data, where)) from error
+        raise OptionsError("data.format", rule, data.format)
+    if data.format != "avro":
+        return
+    if data.schema_text is not None:
+        with _schema_of("data.schema", data.schema):
+            _check_schema(data.schema_text, fields)
+        return
+    # One after the other, so that an error names the option that it comes from: the model's fields, the key, the time.
+    known = [each for each in fields if each.kind not in {"key", "time"}]
+    with _schema_of("data.fields", data.fields):
+        _check_schema(derived(known), known)
+    for each in fields[len(known) :]:
+        known.append(each)
+        with _schema_of(*_source(data, each)):
+            schema = derived(known)
+        with _schema_of(*_source(data, each), remedy="; name a data.schema that has it as one of them"):
+            _check_schema(schema, known)
+
+
+def _source(data: Data, field: Field) -> tuple[str, str | None]:
+    """The option, with its value, that says where the key or the time is."""
+    if field.kind == "time":
+        return "data.timestamp", data.timestamp
+    if field.name in data.fields:
+        return f"data.fields.{field.name}", data.fields[field.name]
+    return "key.field", field.name
+
+
+def _check_schema(text: str, fields: Sequence[Field]) -> None:
+    schema = reduced(text, dated=True)
+    check_fields(schema, fields)
+    check_writable(schema, fields)
+
+
+@contextmanager
+def _schema_of(option: str, value: object, remedy: str = "") -> Iterator[None]:
+    """What is wrong with a schema, as an error of the option that it comes from."""
+    try:
+        yield
+    except SchemaError as error:
+        raise OptionsError(option, f"is no schema that can be read here: {error}{remedy}", value) from error
 
 
 def read_schema(folder: Path, file: str) -> str:

@@ -86,7 +86,9 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
             str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled),
             None if drift is None else made(drift), None if key is None else Key(**key),
         )  # fmt: skip
-        check_format(spec.data, spec.event_fields)
+        fields = spec.event_fields
+    with _together("", file):
+        check_format(spec.data, fields)
     if key is not None:
         with _together("", file):
             check_key(model, spec.inference.minibatch, spec.data.format == "rows")

@@ -18,6 +18,7 @@ from streaminfer.spec import Spec
 from streaminfer.spec.avro_schema import SchemaError, check_fields, defaults_of, reduced
 from streaminfer.topics import declarations
 from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
+from streaminfer.wire.avro_keys import KeyWriter
 from streaminfer.wire.avro_times import TimeWriter
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.events import Bad, Decoded, Stamps, parse_json
@@ -40,6 +41,7 @@ class AvroEvents:
         self._defaults = defaults_of(own, self._fields)
         self._own = Plan(own, self._fields, self._defaults, HEADER)
         self._written = fastavro.parse_schema(reduced(spec.event_schema))
+        self._key = None if spec.key_field is None else KeyWriter(own, spec.key_field)
         self._time = None if spec.time_field is None else TimeWriter(own, spec.time_field)
         self._plans: dict[int, Plan | str] = {}
 
@@ -115,8 +117,9 @@ class AvroEvents:
     def _encoded(self, row: bytes) -> bytes:
         try:
             event = parse_json(row)
-            if isinstance(event, dict) and self._time is not None:
-                self._time.put(event)
+            for writer in (self._key, self._time):
+                if isinstance(event, dict) and writer is not None:
+                    writer.put(event)
             if isinstance(event, dict) and validate(event, self._written, raise_errors=False):
                 return frame(self._id, self._written, event)
         except (ValueError, RecursionError, OverflowError, TypeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -25,12 +25,7 @@ class TimeWriter:
 
     def put(self, event: dict[str, Any]) -> None:
         """Changes the event where its time is one of another type; what is no time stays, for others to judge."""
-        here: Any = event
-        for name in self._path[:-1]:
-            here = here.get(name) if isinstance(here, dict) else None
-        last = self._path[-1]
-        if isinstance(here, dict) and last in here:
-            here[last] = self._as_written(here[last])
+        put_at(event, self._path, self._as_written)
 
     def _as_written(self, value: Any) -> Any:
         if "string" in self._types and isinstance(value, str):
@@ -47,6 +42,15 @@ class TimeWriter:
             if found != "string":
                 return _whole(seconds, per_second(found))
         return text(seconds)
+
+
+def put_at(event: dict[str, Any], path: Sequence[str], made: Callable[[Any], Any]) -> None:
+    """Puts what is made of the value at the end of a path into its place, where there is one."""
+    here: Any = event
+    for name in path[:-1]:
+        here = here.get(name) if isinstance(here, dict) else None
+    if isinstance(here, dict) and path[-1] in here:
+        here[path[-1]] = made(here[path[-1]])
 
 
 def _is_time(seconds: float) -> bool:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pytest
 
@@ -14,12 +15,21 @@ from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, read_csv
 from streaminfer.runtime.produce import Loader
 from streaminfer.spec import Spec, parse_spec
+from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.formats import format_of
 from tests.runtime.keyed_rig import KeyedRig, keyed_spec
 
 
 def spec_of(form: str, **data: Any) -> Spec:
     return keyed_spec(partitions=3, data={"format": form, **data})
+
+
+def schema_spec(folder: Path, key_type: Any, **more: Any) -> Spec:
+    """A spec with an Avro schema whose key has a type, and whatever else the key's entry has."""
+    fields = [{"name": "k", "type": "double"}, {"name": "city", "type": key_type, **more}]
+    (folder / "event.avsc").write_text(json.dumps({"type": "record", "name": "Event", "fields": fields}))
+    text = {"name": "demo", "data": {"format": "avro", "schema": "event.avsc"}, "key": "city"}
+    return parse_spec({**text, "model": {"kind": "poisson", "field": "k"}}, folder=folder)
 
 
 def encoded(row: dict[str, Any]) -> bytes:
@@ -45,10 +55,7 @@ def test_codes_are_new_for_every_matrix() -> None:
 
 @pytest.mark.parametrize("schema_type", ["int", "long", {"type": "enum", "name": "E", "symbols": ["a", "b"]}])
 def test_avro_keys_of_other_types(schema_type: Any, tmp_path: Path) -> None:
-    fields = [{"name": "k", "type": "double"}, {"name": "city", "type": ["null", schema_type]}]
-    (tmp_path / "event.avsc").write_text(json.dumps({"type": "record", "name": "Event", "fields": fields}))
-    text = {"name": "demo", "data": {"format": "avro", "schema": "event.avsc"}, "key": "city"}
-    spec = parse_spec({**text, "model": {"kind": "poisson", "field": "k"}}, folder=tmp_path)
+    spec = schema_spec(tmp_path, ["null", schema_type])
     city = "b" if isinstance(schema_type, dict) else 12
     values = format_of(spec).encode([encoded({"k": 1.0, "city": each}) for each in (city, None)])
     found = format_of(spec).decode(values)
@@ -106,3 +113,61 @@ def test_a_key_that_is_nested_is_found_by_produce() -> None:
     (output,) = Dealer(spec).outputs(format_of(spec), "t", 3, 0, [encoded({"k": 1, "at": {"city": "x"}})])
     assert (output.key, output.partition) == (b"x", partition_of(b"x", 3))
     assert np.array_equal(format_of(spec).decode([output.value]).events, [[1.0, 0.0]])
+
+
+PRICES = {"kind": "linear_regression", "features": ["sqm", "rooms"], "target": "price"}
+
+
+@pytest.mark.parametrize("form", ["json", "rows"])
+def test_a_column_of_a_csv_file_may_be_key_and_number(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("sqm,rooms,price\n50,3,1\n51,003,2\n52,3.0,3\n53,4,4\n54,3.5,5\n")
+    rig = KeyedRig(keyed_spec(PRICES, partitions=3, key="rooms", data={"format": form}, minibatch=1))
+    assert [progress.rows for progress in Loader(rig.spec, rig.bus, path).run()][-1] == 5
+    made, seen = format_of(rig.spec), 0
+    for partition in range(3):
+        for record in rig.records("events", partition):
+            labels = made.decode([record.value]).labels
+            seen += len(labels)
+            assert {partition_of(label, 3) for label in labels} <= {partition}
+    assert seen >= 2
+    rig.run(rig.master(), rig.worker())
+    assert (rig.keys(), rig.whole().n_dead_lettered) == ({"3": 3, "4": 1}, 1)
+
+
+def test_keys_of_a_csv_file_are_numbers_where_the_avro_schema_says_so(tmp_path: Path) -> None:
+    spec = schema_spec(tmp_path, ["null", "long"])
+    (tmp_path / "data.csv").write_text("k,city\n1,007\n2,\n")
+    with (tmp_path / "data.csv").open("rb") as stream:
+        rows = list(read_csv(spec, Counted(stream, "f"), "f"))
+    assert [json.loads(row)["city"] for row in rows] == [7, None]
+    assert format_of(spec).decode(format_of(spec).encode(rows)).labels == [b"7"]
+
+
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize("key_type", [None, "string", ["null", "long"], ["string", "int"], MOMENT])
+def test_keys_that_are_whole_numbers_are_written_as_the_avro_schema_has_them(key_type: Any, tmp_path: Path) -> None:
+    spec = spec_of("avro") if key_type is None else schema_spec(tmp_path, key_type)
+    cities = [3, 3.0, -4, 2.5, True]
+    rows = [encoded({"k": i, "city": city}) for i, city in enumerate(cities)]
+    found = format_of(spec).decode(format_of(spec).encode(rows))
+    assert [found.labels[int(code)] for code in found.events[:, 1]] == [b"3", b"3", b"-4"]
+    assert [bad.place for bad in found.bad] == [3, 4]
+
+
+def test_a_nested_key_is_written_as_a_text_too() -> None:
+    spec = spec_of("avro", fields={"city": "at.city"})
+    rows = [encoded({"k": 1, "at": {"city": 12}}), encoded({"k": 1, "at": 5})]
+    found = format_of(spec).decode(format_of(spec).encode(rows))
+    assert (found.labels, [bad.place for bad in found.bad]) == ([b"12"], [1])
+
+
+@pytest.mark.parametrize(("key_type", "default"), [("long", 12), ("int", 12), ("string", "12")])
+def test_a_writer_without_the_key_has_its_default(key_type: str, default: Any, tmp_path: Path) -> None:
+    spec = schema_spec(tmp_path, key_type, default=default)
+    writer = {"type": "record", "name": "W", "fields": [{"name": "k", "type": "double"}]}
+    record = frame(9, fastavro.parse_schema(writer), {"k": 1.0})
+    found = format_of(spec, Schemas(lookup=lambda _: json.dumps(writer))).decode([record])
+    assert (found.labels, found.bad) == ([b"12"], [])

@@ -49,6 +49,16 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(data={"format": "avro", "timestamp": "when-it-was"}, inference={"forget": {"half_life_seconds": 60}}),
      "data.timestamp: is no schema that can be read here: timestamp (from when-it-was): must have a name that Avro "
      "has: letters, digits and _, no digit first (got 'when-it-was')"),
+    (document(key="k", data={"format": "avro"}), "key.field: is no schema that can be read here: k: is of type double, "
+     "it must be one of enum, int, long, string; name a data.schema that has it as one of them (got 'k')"),
+    (document(key="city", data={"format": "avro", "fields": {"city": "k"}}), "data.fields.city: is no schema that can "
+     "be read here: city (from k): is of type double, it must be one of enum, int, long, string; name a data.schema "
+     "that has it as one of them (got 'k')"),
+    (document(key="big city", data={"format": "avro"}), "key.field: is no schema that can be read here: big city: must "
+     "have a name that Avro has: letters, digits and _, no digit first (got 'big city')"),
+    (document(key="y", data={"format": "avro", "timestamp": "k.at"}, inference={"forget": {"half_life_seconds": 60}}),
+     "data.timestamp: is no schema that can be read here: timestamp (from k.at): is inside of what another field says "
+     "is a value (got 'k.at')"),
     (document(key="city", inference={"forget": {"window_events": 9}}), "inference.forget: must be half_life_events or "
      "half_life_seconds where there is a key: panes of keys are not kept (got {'window_events': 9})"),
     (document(key="city", drift={}), "drift: must not be set with key: the scores of different keys are not alike (got "
