@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import keyed_cases, report
 from benchmarks.cases import QUICK, Bench, cases, checked, together
 from benchmarks.contenders.task import Outcome
 from benchmarks.latency import Append, Sight, delays
@@ -109,6 +109,11 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         for ratio in case.ratios:
             assert {ratio.over, ratio.under} <= set(case.contenders) | set(case.units)
         assert set(case.aims or {}) <= {"p50", "p99"} | set(case.units)
+
+
+def test_what_a_key_may_take_is_said_of_a_million() -> None:
+    aims = [keyed_cases.many("f", "here", Path("nowhere"), "", keys).aims for keys in (999_999, 1_000_000)]
+    assert aims == [None, {"master": Aim("<=", 400), "master, restored": Aim("<=", 400), "restore": Aim("<=", 30)}]
 
 
 def test_a_case_may_have_units_of_its_figures_and_fewer_repetitions() -> None:

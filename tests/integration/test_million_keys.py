@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import keyed
-from benchmarks.keyed_cases import MOST_BYTES, MOST_RESTORE_S
+from benchmarks.keyed_cases import MILLION, MOST_BYTES, MOST_RESTORE_S
 from benchmarks.keyed_workload import Keyed
 from streaminfer import connect
 from streaminfer.runtime import names
 from tests.faults.buses import embedded
 
-KEYS = 1_000_000
+KEYS = MILLION
 
 
 @pytest.mark.long
