@@ -74,4 +74,5 @@ def growth(letter: str, where: str, folder: Path, url: str, events: int) -> Case
         "events/s",
         {name: run(name, keys) for name, keys in named.items()},
         [Ratio(f"{name} of {standard}", name, standard) for name in named if name != standard],
+        most=2,
     )
