@@ -94,7 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="measure everything")
-    running.add_argument("--quick", action="store_true", help="less work and one repetition, about a minute")
+    running.add_argument("--quick", action="store_true", help="less work and one repetition, a few minutes")
     running.add_argument("--only", default="", metavar="LETTERS", help="only these cases, such as ac")
     running.add_argument("--against", type=Path, metavar="FILE", help="compare with these results")
     comparing = commands.add_parser("compare", help="compare two results")

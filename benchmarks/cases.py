@@ -1,4 +1,4 @@
-"""What is measured: linear regression on 16 features, topics filled beforehand."""
+"""What is measured: linear regression on 16 features and keyed posteriors, topics filled beforehand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import latency, ours
+from benchmarks import keyed_cases, latency, ours
 from benchmarks.contenders.task import Outcome, Task
-from benchmarks.measure import Aim, Case, Ratio, Samples
+from benchmarks.measure import Aim, Case, Ratio, Samples, rate
 from benchmarks.processes import Failed, contend
 from benchmarks.workload import Workload, load, matrix
 from streaminfer.bus.connect import open_bus
@@ -26,20 +26,28 @@ ROWS = {"minibatch": 16}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Events of a run, by who runs: each takes some seconds."""
+    """Events of a run, by who runs: each takes some seconds. `keys` with an event each, and `keyed` events."""
 
     avro: int
     rows: int
     json: int
     river: int
     quix: int
+    keys: int
+    keyed: int
     seconds: float
     repetitions: int
 
 
 # Multiples of 16 partitions times a minibatch, so that no minibatch has to linger.
-QUICK = Sizes(avro=65_536, rows=1 << 20, json=32_768, river=10_000, quix=10_000, seconds=4, repetitions=1)
-FULL = Sizes(avro=262_144, rows=1 << 21, json=131_072, river=50_000, quix=40_000, seconds=15, repetitions=5)
+QUICK = Sizes(
+    avro=65_536, rows=1 << 20, json=32_768, river=10_000, quix=10_000, keys=50_000, keyed=1 << 18,
+    seconds=4, repetitions=1,
+)  # fmt: skip
+FULL = Sizes(
+    avro=262_144, rows=1 << 21, json=131_072, river=50_000, quix=40_000, keys=1_000_000, keyed=1 << 20,
+    seconds=15, repetitions=5,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,16 +120,6 @@ def together(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def rate(name: str, run: Callable[[], Outcome]) -> Callable[[], Samples]:
-    """A contender whose only figure is its events a second."""
-
-    def samples() -> Samples:
-        found = run()
-        return {name: found.events / (found.ended - found.began)}
-
-    return samples
-
-
 def cases(bench: Bench) -> Iterator[Case]:
     """Every case that can be measured here, in the order of the table."""
     sizes = bench.sizes
@@ -160,7 +158,11 @@ def cases(bench: Bench) -> Iterator[Case]:
         yield delay("e1", "Kafka", bench, bench.kafka_url)
     yield delay("e2", "embedded", bench, bench.embedded_url)
     if bench.kafka is not None:
+        yield keyed_cases.many("f1", "Kafka", bench.folder, bench.kafka_url, sizes.keys)
+    yield keyed_cases.many("f2", "embedded", bench.folder, bench.embedded_url, sizes.keys)
+    if bench.kafka is not None:
         yield growth(bench)
+        yield keyed_cases.growth("g2", "Kafka", bench.folder, bench.kafka_url, sizes.keyed)
 
 
 def two_workers(bench: Bench, work: Workload) -> Case:
@@ -199,7 +201,7 @@ def growth(bench: Bench) -> Case:
 
     standard = f"d = {base.d}, {base.partitions} partitions"
     return Case(
-        "g",
+        "g1",
         "Kafka, one Avro record an event, one worker: growth",
         "events/s",
         {name: run(name, work) for name, work in named.items()},

@@ -64,7 +64,7 @@ def measure(folder: Path, url: str, rate: int, seconds: float) -> dict[str, floa
         names.create_topics(mine.spec, bus)
         follower = Follower(mine.spec, bus)
         stack.callback(follower.close)
-        ours.start(stack, mine, work, workers=1)
+        ours.start(stack, mine, work.partitions, workers=1)
         while follower.snapshot is None:
             follower.poll(0.5)
         feeder = stack.enter_context(

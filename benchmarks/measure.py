@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
+
+from benchmarks.contenders.task import Outcome
 
 Samples = Mapping[str, float]
 """What one run of a contender measured, by name."""
@@ -58,7 +60,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Case:
-    """Contenders with the same work. Each run gives samples, whose names (`ours`, `ours p99`) are those of figures."""
+    """Contenders with the same work. Each run gives samples, whose names (`ours`, `ours p99`) are those of figures.
+
+    `units` are of figures that have another unit than the case; it is repeated at most `most` times.
+    """
 
     letter: str
     title: str
@@ -66,18 +71,33 @@ class Case:
     contenders: Mapping[str, Callable[[], Samples]]
     ratios: Sequence[Ratio] = ()
     aims: Mapping[str, Aim] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    most: int | None = None
+
+
+def rate(name: str, run: Callable[[], Outcome]) -> Callable[[], Samples]:
+    """A contender whose only figure is its events a second."""
+
+    def samples() -> Samples:
+        return {name: run().rate}
+
+    return samples
 
 
 def measured(case: Case, repetitions: int, told: Callable[[str], None] = lambda _: None) -> list[Figure]:
     """All contenders in turn, again and again, so that what disturbs the machine for a while disturbs all of them."""
     samples: dict[str, list[float]] = {}
+    repetitions = repetitions if case.most is None else min(repetitions, case.most)
     for repetition in range(1, repetitions + 1):
         for name, run in case.contenders.items():
             told(f"{case.letter}: {name}, {repetition} of {repetitions}")
             for figure, value in run().items():
                 samples.setdefault(figure, []).append(value)
     aims = case.aims or {}
-    figures = [Figure(case.letter, name, case.unit, tuple(found), aims.get(name)) for name, found in samples.items()]
+    figures = [
+        Figure(case.letter, name, case.units.get(name, case.unit), tuple(found), aims.get(name))
+        for name, found in samples.items()
+    ]
     for ratio in case.ratios:
         pairs = zip(samples[ratio.over], samples[ratio.under], strict=True)
         figures.append(Figure(case.letter, ratio.name, "ratio", tuple(a / b for a, b in pairs), ratio.aim))

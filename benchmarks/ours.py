@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,9 +41,14 @@ class Ours(NamedTuple):
 
 def prepare(folder: Path, url: str, work: Workload, inference: dict[str, Any], own: bool = False) -> Ours:
     """A posterior that nobody has begun, of the work's topic or of one of its own."""
+    return written(folder, url, lambda name: spec(name, work, inference, own))
+
+
+def written(folder: Path, url: str, text: Callable[[str], str]) -> Ours:
+    """A spec under a name that no other has."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
     path = folder / f"{name}.yaml"
-    path.write_text(spec(name, work, inference, own))
+    path.write_text(text(name))
     return Ours(path, load_spec(path), url)
 
 
@@ -51,21 +58,26 @@ def absorb(ours: Ours, work: Workload, workers: int = 1) -> Outcome:
         names.create_topics(ours.spec, bus)
         follower = Follower(ours.spec, bus)
         stack.callback(follower.close)
-        start(stack, ours, work, workers)
+        start(stack, ours, work.partitions, workers)
         first, last = follow(follower, work.events)
     moments = ours.spec.model.posterior(last.statistics).moments_absorbed  # type: ignore[attr-defined]
     squares = float(moments.scatter[-1, -1] + moments.n * moments.mean[-1] ** 2)
-    if last.n_events != work.events:
-        raise Failed(f"{last.n_events} events in the posterior of {work.events}")
+    return outcome(first, last, work.events, squares)
+
+
+def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Outcome:
+    """What was done between the first snapshot with events and the one with all of them."""
+    if last.n_events != events:
+        raise Failed(f"{last.n_events} events in the posterior of {events}")
     if last.version == first.version:
-        raise Failed(f"all {work.events} events came with one snapshot: too few to measure a rate")
+        raise Failed(f"all {events} events came with one snapshot: too few to measure a rate")
     # The events of the first snapshot are not counted: when their reading began is not known.
     counted = last.n_events - first.n_events
     return Outcome(counted, first.created_at / 1000, last.created_at / 1000, squares)
 
 
-def start(stack: ExitStack, ours: Ours, work: Workload, workers: int) -> None:
-    """Workers first, then, when they have shared out the partitions, the master."""
+def start(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> subprocess.Popen[str]:
+    """Workers first, then, when they have shared out the partitions, the master, which is returned."""
     ports = [_free_port() for _ in range(workers)]
     arguments = [str(ours.path), "--bus", ours.url]
     for port in ports:
@@ -75,12 +87,18 @@ def start(stack: ExitStack, ours: Ours, work: Workload, workers: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         owned = [_owned(port) for port in ports]
-        if sum(owned) == work.partitions and min(owned) > 0:
+        if sum(owned) == partitions and min(owned) > 0:
             break
         if time.monotonic() > deadline:
-            raise Failed(f"the workers have {owned} of {work.partitions} partitions")
+            raise Failed(f"the workers have {owned} of {partitions} partitions")
         time.sleep(0.1)
-    stack.enter_context(running(["-m", "streaminfer", "run", "master", *arguments]))
+    return master(stack, ours)
+
+
+def master(stack: ExitStack, ours: Ours) -> subprocess.Popen[str]:
+    """A master under the name of an instance, as `up` starts it: its successor takes over at once."""
+    arguments = [str(ours.path), "--bus", ours.url, "--instance", "master"]
+    return stack.enter_context(running(["-m", "streaminfer", "run", "master", *arguments]))
 
 
 def follow(follower: Follower, events: int) -> tuple[Snapshot, Snapshot]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,14 @@ def running(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory now."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    if found is None:
+        raise Failed(f"process {pid} has ended")
+    return 1024 * int(found[1])
 
 
 def output(process: subprocess.Popen[str]) -> str:

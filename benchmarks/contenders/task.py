@@ -33,6 +33,11 @@ class Outcome:
     ended: float
     sum_of_squares: float
 
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self.events / (self.ended - self.began)
+
 
 def received() -> Task:
     """The task in this process's first argument."""

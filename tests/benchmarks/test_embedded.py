@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.cases import OURS, QUICK, Bench, rate
-from benchmarks.measure import Case, measured
+from benchmarks import keyed, keyed_cases, keyed_workload
+from benchmarks.cases import OURS, QUICK, Bench
+from benchmarks.keyed_workload import Keyed
+from benchmarks.measure import Case, measured, rate
+from benchmarks.processes import Failed
 from benchmarks.workload import Workload, encoded, load, matrix, spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.spec import parse_spec
 from streaminfer.wire.formats import format_of
+from streaminfer.wire.rows import unpack
 
 
 @pytest.mark.parametrize("form", ["json", "avro", "rows"])
@@ -46,3 +50,39 @@ def test_a_small_case_of_real_processes(tmp_path: Path) -> None:
     figures = measured(Case("c", "small", "events/s", contenders), 1)
     assert [figure.name for figure in figures] == [OURS, "bare"]
     assert all(figure.median > 0 for figure in figures)
+
+
+def test_keyed_events_are_dealt_by_key_and_add_up() -> None:
+    work = Keyed(events=10_007, keys=300)
+    found: dict[int, list[float]] = {}
+    places: dict[int, set[int | None]] = {}
+    for output in keyed_workload.outputs("t", work):
+        for key, count in unpack(output.value).values.tolist():
+            found.setdefault(int(key), []).append(count)
+            places.setdefault(int(key), set()).add(output.partition)
+    assert sorted(found) == list(range(300))
+    assert {len(counts) for counts in found.values()} == {33, 34}
+    assert all(len(each) == 1 for each in places.values())
+    np.testing.assert_array_equal(keyed_workload.totals(work), [sum(found[key]) for key in range(300)])
+
+
+def test_a_small_case_of_keys(tmp_path: Path) -> None:
+    """All figures of real processes, one of which is killed. Every key has its sum, or the case would fail."""
+    keys = 60_000
+    figures = measured(keyed_cases.many("f", "small", tmp_path, f"embedded:{tmp_path / 'bus'}", keys), 1)
+    found = {figure.name: figure.median for figure in figures}
+    assert set(keyed_cases.UNITS) <= set(found)
+    assert all(value > 0 for value in found.values())
+    # Seven numbers and five digits at least; a record of each key and a little more, as every key has changed once.
+    assert 7 * 8 + 5 <= found[keyed_cases.TOPIC] <= 200
+
+
+def test_keys_without_their_sums_fail_the_case(tmp_path: Path) -> None:
+    """The dict of fewer events is refused, as is a posterior topic that has no keys at all."""
+    url, work = f"embedded:{tmp_path}", Keyed(1_000, 100)
+    mine = keyed.prepare(tmp_path, url, work)
+    assert keyed.held(mine, work).keys == 100
+    with pytest.raises(Failed, match="the dict"):
+        keyed.held(mine, Keyed(1_001, 100))
+    with open_bus(url) as bus, pytest.raises(Failed, match="100 of 100 keys do not have"):
+        keyed.read(bus, mine, work)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import keyed_cases, report
 from benchmarks.cases import QUICK, Bench, cases, checked, together
 from benchmarks.contenders.task import Outcome
 from benchmarks.latency import Append, Sight, delays
@@ -104,7 +104,19 @@ def test_a_rate_without_the_work_does_not_count() -> None:
 
 def test_every_ratio_names_contenders_of_its_case() -> None:
     found = list(cases(Bench(Path("nowhere"), QUICK, "localhost:1")))
-    assert [case.letter for case in found] == ["a", "b", "c", "d", "e1", "e2", "g"]
+    assert [case.letter for case in found] == ["a", "b", "c", "d", "e1", "e2", "f1", "f2", "g1", "g2"]
     for case in found:
         for ratio in case.ratios:
-            assert {ratio.over, ratio.under} <= set(case.contenders)
+            assert {ratio.over, ratio.under} <= set(case.contenders) | set(case.units)
+        assert set(case.aims or {}) <= {"p50", "p99"} | set(case.units)
+
+
+def test_what_a_key_may_take_is_said_of_a_million() -> None:
+    aims = [keyed_cases.many("f", "here", Path("nowhere"), "", keys).aims for keys in (999_999, 1_000_000)]
+    assert aims == [None, {"master": Aim("<=", 400), "master, restored": Aim("<=", 400), "restore": Aim("<=", 30)}]
+
+
+def test_a_case_may_have_units_of_its_figures_and_fewer_repetitions() -> None:
+    case = Case("x", "two", "events/s", {"A": lambda: {"rate": 3.0, "size": 4.0}}, units={"size": "bytes"}, most=2)
+    assert measured(case, 5) == [Figure("x", "rate", "events/s", (3.0,) * 2), Figure("x", "size", "bytes", (4.0,) * 2)]
+    assert len(measured(case, 1)[0].samples) == 1
