@@ -146,7 +146,9 @@ class KeyedShard(Shard):
         one has them again. So the last one must be there first.
         """
         self.verify()
-        self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty)
+        if self._rules.expire_after is not None:
+            ends = self._bus.ends(self._data)
+            self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty, ends)
         if self._spec.key is not None and self._spec.key.pooled:
             self._pool()
         super().commit(member, now_ms)

@@ -58,12 +58,6 @@ class Arena:
         """Rows that have changed since the last snapshot, or are gone."""
         return int(np.count_nonzero(self.dirty[: len(self.labels)])) + len(self.gone)
 
-    @property
-    def latest(self) -> float:
-        """The newest timestamp of all keys; -inf without any."""
-        held = self.stamps[: len(self.labels)]
-        return float(np.max(held, initial=-np.inf, where=held < NEVER))
-
     def find(self, labels: Sequence[bytes], clock: int) -> Rows:
         """The rows of keys by one clock, NONE for one that is not there."""
         found = self.firsts(labels)
