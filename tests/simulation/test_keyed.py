@@ -51,12 +51,14 @@ class FirstShardOnly(Worker):
 
 
 class _ForgetsItsKeys(KeyedShard):
-    def restore(self) -> Snapshot:
-        found = super().restore()
-        for key in list(self._arena.rows)[:1]:
-            self._arena.drop(key)
-        self._arena.published()
-        return found
+    def restored(self) -> bool:
+        waited = self._reader is not None
+        done = super().restored()
+        if waited and done:
+            for key in list(self._arena.rows)[:1]:
+                self._arena.drop(key)
+            self._arena.published()
+        return done
 
 
 class KeyLost(Master):
@@ -69,8 +71,9 @@ class KeyLost(Master):
 class _CleanTooEarly(KeyedShard):
     def _fold(self, increment: Increment) -> None:
         super()._fold(increment)
-        if increment.keys is not None and increment.keys.labels:
-            self._arena.dirty[self._arena.rows.get(increment.keys.labels[0], 0)] = False
+        row = self._arena.rows.get(increment.keys.labels[0]) if increment.keys and increment.keys.labels else None
+        if row is not None:
+            self._arena.dirty[row] = False
 
 
 class KeyNotPublished(Master):
