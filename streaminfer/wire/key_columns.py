@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from streaminfer.models import times
 from streaminfer.models.keys import MAX_BYTES as MAX_KEY
 from streaminfer.models.model import Matrix
+from streaminfer.spec.key import MAX_COLUMNS
 from streaminfer.variational.increment import ByKey
 from streaminfer.wire import vectors
 from streaminfer.wire.errors import BadValue
 
-MAX_BYTES: Final = 64 << 20
+MAX_BYTES: Final = MAX_COLUMNS
 """Of the columns of one increment."""
 LATEST_MS: Final = 1000 * times.LATEST
 _LENGTH: Final = np.dtype("<u2")

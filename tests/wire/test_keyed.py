@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from streaminfer.runtime.parts import Parts
+from streaminfer.spec import parse_spec
+from streaminfer.spec.key import MAX_PRIOR, RECORD
+from streaminfer.variational import fold
 from streaminfer.variational.arena import Entry
 from streaminfer.variational.increment import ByKey, Increment
-from streaminfer.wire import increments, key_columns, key_records
+from streaminfer.wire import increments, key_columns, key_records, snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue, WireError
 from tests.wire.messages import increment
@@ -163,3 +166,26 @@ def test_records_that_are_of_no_key_are_refused() -> None:
                   ENTRY._replace(n_effective=-1.0), ENTRY._replace(newest=np.inf)):  # fmt: skip
         with pytest.raises(BadValue):
             key_records.decode([ENTRY.label], [key_records.encode(wrong, 3)], SIZE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("gaussian", {"fields": [f"x{i}" for i in range(211)]}),
+        ("linear_regression", {"features": [f"x{i}" for i in range(210)], "target": "y"}),
+        ("categorical", {"field": "c", "categories": [str(i) for i in range(1000)]}),
+    ],
+)
+def test_the_manifest_of_the_largest_keyed_model_is_one_record(kind: str, options: dict[str, object]) -> None:
+    """Who follows keys reads no chunks."""
+    key, inference = {"field": "city", "default": "pooled"}, {"minibatch": 1}
+    spec = parse_spec({"name": "demo", "model": {"kind": kind, **options}, "key": key, "inference": inference})
+    model = spec.model
+    natural = model.posterior(model.empty()).natural
+    frontier, stamps = dict.fromkeys(range(1024), 2**40), dict.fromkeys(range(1024), 2**41)
+    start = fold.start(model, spec.fingerprint)
+    snapshot = replace(start, version=1, prior="x" * MAX_PRIOR, frontier=frontier, stamps=stamps)
+    records = snapshots.encode(snapshot, natural, snapshots.About("demo", kind, "f", "svb", "exact"), RECORD)
+    assert [key for key, _ in records] == [snapshots.MANIFEST]
+    assert len(records[0][1]) <= RECORD
+    assert 45_056 - model.size < 2 * 212 or kind == "categorical"
