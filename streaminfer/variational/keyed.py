@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Model, Vector
 from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
 from streaminfer.variational.fold import Outcome, place
-from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting
+from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.svb import LOWEST
@@ -76,13 +76,6 @@ def _weights(
     if isinstance(forgetting, ByTime) and times is not None:
         return halved((newest[groups] - times) / forgetting.half_life)
     return None
-
-
-def halved(halvings: Vector) -> Vector:
-    """The weights of what has halved so many times."""
-    weights = np.exp2(-halvings)
-    weights[weights < FLOOR] = 0.0
-    return weights
 
 
 @dataclass(frozen=True, slots=True)
