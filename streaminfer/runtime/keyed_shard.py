@@ -64,7 +64,6 @@ class KeyedShard(Shard):
         self._restore_end = ends[self.partition.index]
         self._reader: Reader | None = self._bus.reader({self._posterior: starts[self.partition.index]})
         self._found: Snapshot | None = None
-        self._pooled_at = 0
         return None
 
     def restored(self) -> bool:
@@ -90,7 +89,6 @@ class KeyedShard(Shard):
             )
         if self._found is not None:
             self.published = self.snapshot = self._found
-            self._pooled_at = self._found.n_events
         return True
 
     def close(self) -> None:
@@ -156,11 +154,11 @@ class KeyedShard(Shard):
 
     def _pool(self) -> None:
         """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
-        if not self._arena.rows or self.snapshot.n_events < GROWTH * self._pooled_at:
+        if not self._arena.rows or self.snapshot.n_events < GROWTH * self.snapshot.n_pooled:
             return
-        self._pooled_at = self.snapshot.n_events
         rows = keyed.some(self._spec.model, self._arena, MAX_POOLED)
-        self.snapshot = replace(self.snapshot, prior=prior_of(self._spec.model.pooled(rows)))
+        prior = prior_of(self._spec.model.pooled(rows))
+        self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:
         """Keys that are gone, keys that have changed, and the manifest."""

@@ -111,6 +111,7 @@ def _manifest(
         "n_keys": snapshot.n_keys,
         "n_expired": snapshot.n_expired,
         "prior": snapshot.prior,
+        "n_pooled": snapshot.n_pooled,
         "drift": state,
     }
 

@@ -341,6 +341,19 @@ def test_a_pooled_prior_is_fitted_again_when_there_are_a_quarter_more_events() -
         assert (rig.whole().prior == first) == (fitted is not None)
 
 
+def test_a_restart_does_not_postpone_the_next_fit() -> None:
+    rig = KeyedRig(keyed_spec(partitions=1, key={"field": "city", "default": "pooled"}, minibatch=1))
+    worker, fitted = rig.worker(), 0
+    for n in range(1, 33):
+        rig.send_events([(0, BEGIN, {"city": "abc"[n % 3], "k": n})])
+        master = rig.master()
+        rig.run(master, worker, rounds=4)
+        master.close()
+        fitted = n if n >= 1.25 * fitted else fitted
+        assert (rig.whole().n_events, rig.whole().n_pooled) == (n, fitted)
+    assert fitted == 30
+
+
 def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr("streaminfer.runtime.keyed_shard.MAX_POOLED", 5)
