@@ -27,6 +27,9 @@ RESTORE_RECORDS: Final = 10_000
 """Records read in one step of a restore."""
 MAX_POOLED: Final = 1000
 """Keys that a pooled prior is fitted to."""
+MAX_POOLED_NUMBERS: Final = 30_000
+"""Statistics of them all: a fit of the slowest model takes 35 microseconds for each, and a master that is at it answers
+nobody."""
 GROWTH: Final = 1.25
 """How many times the events of the last fit there must be for the next."""
 
@@ -152,11 +155,20 @@ class KeyedShard(Shard):
         super().commit(member, now_ms)
         self._arena.published()
 
+    def _n_effective(self, snapshot: Snapshot) -> float:
+        """Those of each key as of its own newest event."""
+        return super()._n_effective(snapshot) if self._rules.forgetting is None else self._arena.total_effective
+
+    @property
+    def _scored(self) -> bool:
+        return self._rules.forgetting is None
+
     def _pool(self) -> None:
         """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
         if not self._arena.rows or self.snapshot.n_events < GROWTH * self.snapshot.n_pooled:
             return
-        rows = keyed.some(self._spec.model, self._arena, MAX_POOLED)
+        most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // self._spec.model.size))
+        rows = keyed.some(self._spec.model, self._arena, most)
         prior = prior_of(self._spec.model.pooled(rows))
         self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
 

@@ -13,7 +13,7 @@ from streaminfer.models.poisson import Poisson
 from streaminfer.runtime import names
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.view import PosteriorSnapshot
-from tests.runtime.keyed_rig import KeyedRig, Sent, assert_exact, events_of, keyed_spec
+from tests.runtime.keyed_rig import KeyedRig, Sent, assert_exact, directly, events_of, keyed_spec
 from tests.simulation.bus import Faults
 from tests.spec.documents import FULL
 
@@ -341,6 +341,30 @@ def test_a_pooled_prior_is_fitted_again_when_there_are_a_quarter_more_events() -
         assert (rig.whole().prior == first) == (fitted is not None)
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("forget", [None, {"half_life_events": 3.0}, {"half_life_seconds": 4.0}], ids=str)
+def test_gauges_show_the_weights_of_all_keys_and_no_score_of_what_is_forgotten(
+    forget: dict[str, float] | None, shards: int
+) -> None:
+    rig = KeyedRig(keyed_spec(key={"field": "city", "shards": shards}, forget=forget))
+    sent = stream("poisson", 60, 2)
+    rig.send_events(sent)
+    rig.fill()
+    run(rig)
+    weights = sum(weight for _, weight, _ in directly(rig.spec, sent).values())
+    assert rig.value("master_effective_events") == pytest.approx(weights)
+    score = rig.whole().score / 60 if forget is None else np.nan
+    assert rig.value("master_score_per_event") == pytest.approx(score, nan_ok=True)
+
+
+def test_gauges_do_not_show_the_weights_of_keys_that_are_gone() -> None:
+    key = {"field": "city", "expire_after": 10}
+    rig = KeyedRig(keyed_spec(partitions=1, key=key, minibatch=1, forget={"half_life_events": 3.0}))
+    rig.send_events([(0, BEGIN + 1000 * at, {"city": city, "k": 1}) for city, at in [("a", 0), ("b", 11)]])
+    run(rig)
+    assert rig.value("master_effective_events") == 1.0
+
+
 def test_a_restart_does_not_postpone_the_next_fit() -> None:
     rig = KeyedRig(keyed_spec(partitions=1, key={"field": "city", "default": "pooled"}, minibatch=1))
     worker, fitted = rig.worker(), 0
@@ -361,6 +385,17 @@ def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.Monke
     rig, _ = pooled_rig("poisson", n_keys=9)
     assert [len(rows) for rows in seen] == [5]
     assert rig.whole().n_keys == 9
+
+
+@pytest.mark.parametrize(("numbers", "keys"), [(20, 6), (3 * 9, 9), (1, 2)])
+def test_the_statistics_that_decide_a_pooled_prior_are_bounded(
+    numbers: int, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("streaminfer.runtime.keyed_shard.MAX_POOLED_NUMBERS", numbers)
+    monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
+    pooled_rig("poisson", n_keys=9)
+    assert [rows.shape for rows in seen] == [(keys, 3)]
 
 
 @pytest.mark.parametrize("seed", range(4))
