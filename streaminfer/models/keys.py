@@ -8,6 +8,8 @@ MAX_BYTES: Final = 256
 """Of a key in UTF-8."""
 LARGEST: Final = 2**53
 """Beyond this a number of float64 is no certain whole number."""
+WHOLE_NUMBER: Final = len(str(-LARGEST))
+"""Bytes of the longest key that is a number of float64."""
 RULE: Final = f"must be a text of 1 to {MAX_BYTES} bytes, or a whole number"
 
 

@@ -27,6 +27,9 @@ RESTORE_RECORDS: Final = 10_000
 """Records read in one step of a restore."""
 MAX_POOLED: Final = 1000
 """Keys that a pooled prior is fitted to."""
+MAX_POOLED_NUMBERS: Final = 30_000
+"""Statistics of them all: a fit of the slowest model takes 35 microseconds for each, and a master that is at it answers
+nobody."""
 GROWTH: Final = 1.25
 """How many times the events of the last fit there must be for the next."""
 
@@ -64,7 +67,6 @@ class KeyedShard(Shard):
         self._restore_end = ends[self.partition.index]
         self._reader: Reader | None = self._bus.reader({self._posterior: starts[self.partition.index]})
         self._found: Snapshot | None = None
-        self._pooled_at = 0
         return None
 
     def restored(self) -> bool:
@@ -90,7 +92,6 @@ class KeyedShard(Shard):
             )
         if self._found is not None:
             self.published = self.snapshot = self._found
-            self._pooled_at = self._found.n_events
         return True
 
     def close(self) -> None:
@@ -146,19 +147,30 @@ class KeyedShard(Shard):
         one has them again. So the last one must be there first.
         """
         self.verify()
-        self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty)
+        if self._rules.expire_after is not None:
+            ends = self._bus.ends(self._data)
+            self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty, ends)
         if self._spec.key is not None and self._spec.key.pooled:
             self._pool()
         super().commit(member, now_ms)
         self._arena.published()
 
+    def _n_effective(self, snapshot: Snapshot) -> float:
+        """Those of each key as of its own newest event."""
+        return super()._n_effective(snapshot) if self._rules.forgetting is None else self._arena.total_effective
+
+    @property
+    def _scored(self) -> bool:
+        return self._rules.forgetting is None
+
     def _pool(self) -> None:
         """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
-        if not self._arena.rows or self.snapshot.n_events < GROWTH * self._pooled_at:
+        if not self._arena.rows or self.snapshot.n_events < GROWTH * self.snapshot.n_pooled:
             return
-        self._pooled_at = self.snapshot.n_events
-        rows = keyed.some(self._spec.model, self._arena, MAX_POOLED)
-        self.snapshot = replace(self.snapshot, prior=prior_of(self._spec.model.pooled(rows)))
+        most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // self._spec.model.size))
+        rows = keyed.some(self._spec.model, self._arena, most)
+        prior = prior_of(self._spec.model.pooled(rows))
+        self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:
         """Keys that are gone, keys that have changed, and the manifest."""

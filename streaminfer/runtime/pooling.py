@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Final
 
 from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError
 from streaminfer.spec import Spec
+from streaminfer.spec.key import MAX_PRIOR
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.errors import BadValue
-
-MAX_CHARACTERS: Final = 1 << 18
 
 
 def prior_of(model: Model) -> str:
@@ -24,7 +22,7 @@ def model_of(spec: Spec, snapshot: Snapshot) -> Model:
     if snapshot.prior is None or spec.key is None or not spec.key.pooled:
         return spec.model
     try:
-        if len(snapshot.prior) > MAX_CHARACTERS:
+        if len(snapshot.prior) > MAX_PRIOR:
             raise ValueError(f"{len(snapshot.prior)} characters")
         prior = json.loads(snapshot.prior)
         if not isinstance(prior, dict):

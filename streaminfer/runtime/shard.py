@@ -203,7 +203,16 @@ class Shard:
         self._letters = []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)
-        self._metrics.tell(self.partition.index, snapshot)
+        self._metrics.tell(self.partition.index, snapshot, self._n_effective(snapshot), self._scored)
+
+    def _n_effective(self, snapshot: Snapshot) -> float:
+        """The sum of the weights of a snapshot's events."""
+        return snapshot.n_effective
+
+    @property
+    def _scored(self) -> bool:
+        """Whether snapshots have a score."""
+        return True
 
     def _changed_panes(self, store: PaneStore, snapshot: Snapshot) -> list[Output]:
         self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all

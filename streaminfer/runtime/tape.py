@@ -23,8 +23,9 @@ class Minibatch(NamedTuple):
 class Tape:
     """[begin, end) is read and unpublished; everything before `begin` is published, up to the last acknowledgement."""
 
-    def __init__(self, partition: Partition, position: int) -> None:
+    def __init__(self, partition: Partition, position: int, max_bytes: int | None = None) -> None:
         self.partition = partition
+        self._max_bytes = MAX_BYTES if max_bytes is None else min(MAX_BYTES, max_bytes)
         self.begin = position
         self.end = position
         self.acknowledged: dict[int, int] = {}
@@ -48,7 +49,7 @@ class Tape:
     def cut(self, minibatch: int, linger: float, now: float, mark: int | None = None) -> Minibatch | None:
         """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds."""
         boundary = (self.begin // minibatch + 1) * minibatch
-        if self._bytes >= MAX_BYTES:
+        if self._bytes >= self._max_bytes:
             boundary = min(boundary, self._full_at())
         if mark is not None and self.begin < mark:
             boundary = min(boundary, mark)
@@ -86,10 +87,10 @@ class Tape:
         return batch
 
     def _full_at(self) -> int:
-        """The position after the record that fills a minibatch to MAX_BYTES."""
+        """The position after the record that fills a minibatch."""
         total = 0
         for record in self._records:
             total += len(record.value or b"")
-            if total >= MAX_BYTES:
+            if total >= self._max_bytes:
                 return record.offset + 1
         return self.end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streaminfer.variational.snapshot import Snapshot, together
@@ -73,15 +75,19 @@ class MasterMetrics(_Metrics):
         self.dirty_keys = self._gauge("dirty_keys", "Rows of keys in the last snapshot: those that had changed")
         self.expired = self._gauge("expired_keys", "Keys that were dropped as idle")
         self._shards: dict[int, Snapshot] = {}
+        self._effective: dict[int, float] = {}
 
-    def tell(self, shard: int, snapshot: Snapshot) -> None:
-        """A shard's newest snapshot; what a master has of several shards is shown together."""
-        self._shards[shard] = snapshot
+    def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool) -> None:
+        """A shard's newest snapshot; what a master has of several shards is shown together.
+
+        `n_effective` is the sum of the weights of its events, which a manifest of keys does not have.
+        """
+        self._shards[shard], self._effective[shard] = snapshot, n_effective
         whole = together(list(self._shards.values()))
         self.snapshots.inc()
         self.version.set(whole.version)
         self.events.set(whole.n_events)
-        self.effective.set(whole.n_effective)
+        self.effective.set(sum(self._effective.values()))
         self.lost.set(whole.n_lost)
         self.dead_lettered.set(whole.n_dead_lettered)
         self.damped.set(whole.n_damped)
@@ -92,11 +98,12 @@ class MasterMetrics(_Metrics):
             self.alarms.set(whole.drift.n_alarms)
             self.drift.set(whole.drift.log_evidence)
         if whole.n_events:
-            self.score.set(whole.score / whole.n_events)
+            self.score.set(whole.score / whole.n_events if scored else math.nan)
 
     def left(self, shard: int) -> None:
         """A shard is somebody else's now."""
         self._shards.pop(shard, None)
+        self._effective.pop(shard, None)
 
     def outcome(self, name: str) -> None:
         """Counts one increment by what became of it."""

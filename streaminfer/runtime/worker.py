@@ -23,6 +23,7 @@ from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
+from streaminfer.spec.key import tape_bytes
 from streaminfer.variational import keyed, rules, svb
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -70,6 +71,8 @@ class Worker:
         self._format = format_of(spec, schemas)
         self._forgetting = rules.of(spec.inference.forget)
         self._topic = names.data_topic(spec)
+        columns = None if spec.key is None else spec.row_columns
+        self._tape_bytes = None if columns is None else tape_bytes(spec.model.size, columns)
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
@@ -141,7 +144,7 @@ class Worker:
             self._start(tape.partition, frontier)
 
     def _start(self, partition: Partition, position: int) -> None:
-        self._tapes[partition] = Tape(partition, position)
+        self._tapes[partition] = Tape(partition, position, self._tape_bytes)
         self._member.seek(partition, position)
         self._member.resume(partition)
 

@@ -6,12 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streaminfer.models.keys import MAX_BYTES, WHOLE_NUMBER
 from streaminfer.models.model import Model
 from streaminfer.models.options import Choice, Integer, Number, Option, OptionsError, Problem, Section, Text
 
-MAX_STATISTICS: Final = 100_000
-"""Numbers of one key: with them its record in a snapshot still fits."""
+RECORD: Final = 1 << 20
+"""Bytes of the largest record."""
+MAX_PRIOR: Final = 1 << 18
+"""Characters of a prior that is fitted to the keys, as a manifest has it."""
+MAX_STATISTICS: Final = (RECORD - MAX_PRIOR - (64 << 10)) // 16
+"""Numbers of one key. A shard's manifest is then one record: as many statistics, no more natural parameters, 8 bytes
+each, a fitted prior and 64 kB for the rest."""
 
+MAX_COLUMNS: Final = 64 << 20
+"""Bytes that an increment has of all its keys."""
 MAX_MINIBATCH: Final = 100_000
 MAX_ROWS_MINIBATCH: Final = 256
 """Of the format `rows`, in records."""
@@ -65,15 +73,39 @@ class Key:
         return self.default == "pooled"
 
 
-def check_key(model: Model, minibatch: int, many: bool) -> None:
-    """Raises OptionsError where there cannot be one posterior for each key; `many`: a record has many events."""
-    most = MAX_ROWS_MINIBATCH if many else MAX_MINIBATCH
-    if minibatch > most:
-        rule = f"must be at most {most} with a key: all keys of a minibatch are in one snapshot"
-        raise OptionsError("inference.minibatch", rule, minibatch)
+def column_bytes(size: int, label: int) -> int:
+    """What an increment has of a key: the label and its length, five numbers at most, and the statistics."""
+    return 2 + label + 8 * (5 + size)
+
+
+def tape_bytes(size: int, columns: int) -> int:
+    """Bytes of records of `rows` after which a minibatch is cut: then all may be of different keys.
+
+    A row of so many columns of 8 bytes becomes a key's part of an increment; the record that fills a minibatch is in
+    it, so one is left free. Below 1 even that one does not fit.
+    """
+    return MAX_COLUMNS * 8 * columns // column_bytes(size, WHOLE_NUMBER) - RECORD
+
+
+def check_key(model: Model, minibatch: int, columns: int | None) -> None:
+    """Raises OptionsError where there cannot be one posterior for each key.
+
+    `columns`: how many a row has where a record has many events; None where it is one.
+    """
     if model.needs_base:
         rule = f"cannot be set with {model.kind}: its increments depend on a posterior, and workers hold none of a key"
         raise OptionsError("key", rule, model.kind)
     if model.size > MAX_STATISTICS:
         rule = f"needs a model of at most {MAX_STATISTICS} statistics for each key: use fewer fields or categories"
         raise OptionsError("key", rule, model.size)
+    if columns is not None and tape_bytes(model.size, columns) < 1:
+        rule = f"cannot be rows with a key and {model.size} statistics for each: use json or avro, or fewer fields"
+        raise OptionsError("data.format", rule, "rows")
+    most = (
+        min(MAX_MINIBATCH, MAX_COLUMNS // column_bytes(model.size, MAX_BYTES))
+        if columns is None
+        else MAX_ROWS_MINIBATCH
+    )
+    if minibatch > most:
+        rule = f"must be at most {most} with a key: all keys of a minibatch are in one snapshot"
+        raise OptionsError("inference.minibatch", rule, minibatch)

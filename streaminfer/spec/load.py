@@ -91,7 +91,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_format(spec.data, fields)
     if key is not None:
         with _together("", file):
-            check_key(model, spec.inference.minibatch, spec.data.format == "rows")
+            check_key(model, spec.inference.minibatch, spec.row_columns)
         _check_alone(spec, file)
     _check_window(spec, file)
     return spec

@@ -134,6 +134,11 @@ class Spec:
         """All that is read of an event: the model's fields, then the key and the time, if they are among them."""
         return (*self.fields, *(each for each in (self.key_field, self.time_field) if each is not None))
 
+    @property
+    def row_columns(self) -> int | None:
+        """How many columns a row of the format rows has at least; None in a format of one event a record."""
+        return len({field.path for field in self.event_fields}) if self.data.format == "rows" else None
+
     @cached_property
     def event_schema(self) -> str:
         """The Avro schema of events, where the format is avro."""

@@ -59,10 +59,9 @@ class Arena:
         return int(np.count_nonzero(self.dirty[: len(self.labels)])) + len(self.gone)
 
     @property
-    def latest(self) -> float:
-        """The newest timestamp of all keys; -inf without any."""
-        held = self.stamps[: len(self.labels)]
-        return float(np.max(held, initial=-np.inf, where=held < NEVER))
+    def total_effective(self) -> float:
+        """The sum of the weights of all events."""
+        return float(self.n_effective[: len(self.labels)].sum())
 
     def find(self, labels: Sequence[bytes], clock: int) -> Rows:
         """The rows of keys by one clock, NONE for one that is not there."""
@@ -96,7 +95,7 @@ class Arena:
         row = self.rows.pop(label)
         while row != NONE:
             self.gone.add((label, int(self.clocks[row])))
-            self.labels[row], self.dirty[row], self.stamps[row] = b"", False, NEVER
+            self.labels[row], self.dirty[row], self.stamps[row], self.n_effective[row] = b"", False, NEVER, 0.0
             self._free.append(row)
             row = int(self.after[row])
 

@@ -77,7 +77,7 @@ class ByEvents:
     pane: ClassVar[int | None] = None
 
     def weights(self, n: int, places: Vector | None) -> Vector:  # noqa: ARG002 (others need the times)
-        return _halved(np.arange(n - 1, -1, -1) / self.half_life)
+        return halved(np.arange(n - 1, -1, -1) / self.half_life)
 
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:  # noqa: ARG002
         return increment
@@ -105,7 +105,7 @@ class ByTime:
 
     def weights(self, n: int, places: Vector | None) -> Vector:  # noqa: ARG002 (as many as there are times)
         times = required(places)
-        return _halved((times.max() - times) / self.half_life)
+        return halved((times.max() - times) / self.half_life)
 
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:  # noqa: ARG002
         times = required(places)
@@ -152,7 +152,8 @@ def merged(model: Model, a: Clock, b: Clock) -> Clock:
     return a._replace(statistics=model.merge(a.statistics, b.statistics), n_effective=a.n_effective + b.n_effective)
 
 
-def _halved(halvings: Vector) -> Vector:
+def halved(halvings: Vector) -> Vector:
+    """The weights of what has halved so many times."""
     weights = np.exp2(-halvings)
     weights[weights < FLOOR] = 0.0
     return weights

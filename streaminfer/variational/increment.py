@@ -23,13 +23,14 @@ Panes = Mapping[int, Pane]
 class ByKey(NamedTuple):
     """The events of an increment by their keys, all different: (k,) each, in one order.
 
-    `stamps` are the newest records' timestamps in milliseconds since 1970; `n_effective` and `newest` are as in
-    `Increment`, where events are forgotten by time.
+    `stamps` are the newest records' timestamps in milliseconds since 1970, `oldest` the oldest records'; `n_effective`
+    and `newest` are as in `Increment`, where events are forgotten by time.
     """
 
     labels: Sequence[bytes]
     counts: NDArray[np.float64]
     stamps: NDArray[np.float64]
+    oldest: NDArray[np.float64]
     n_effective: NDArray[np.float64]
     newest: NDArray[np.float64]
 

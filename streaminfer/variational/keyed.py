@@ -7,7 +7,7 @@ folded or dropped as a whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Model, Vector
 from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
 from streaminfer.variational.fold import Outcome, place
-from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting
+from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.svb import LOWEST
@@ -34,7 +34,7 @@ class Learned(NamedTuple):
 
 def nothing(model: Model) -> Learned:
     """Of no event."""
-    return Learned(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(4))))
+    return Learned(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
 
 
 def learn(
@@ -53,7 +53,8 @@ def learn(
     weights = _weights(forgetting, groups, counts, times, newest)
     n_effective = np.bincount(groups, weights, k).astype(np.float64) if times is not None else np.zeros(k)
     statistics = model.statistics_by(events, groups, k, weights)
-    return Learned(statistics, ByKey(labels, counts, _largest(stamps, groups, k), n_effective, newest))
+    latest, oldest = _largest(stamps, groups, k), -_largest(-stamps, groups, k)
+    return Learned(statistics, ByKey(labels, counts, latest, oldest, n_effective, newest))
 
 
 def _largest(values: Vector, groups: Groups, k: int) -> Vector:
@@ -77,13 +78,6 @@ def _weights(
     return None
 
 
-def halved(halvings: Vector) -> Vector:
-    """The weights of what has halved so many times."""
-    weights = np.exp2(-halvings)
-    weights[weights < FLOOR] = 0.0
-    return weights
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a spec says of keys: how their events are forgotten, and after how many seconds an idle key is dropped."""
@@ -95,9 +89,10 @@ class Rules:
         """Which clock the events of a data partition count by: by events each has its own (see `forgetting`)."""
         return partition if isinstance(self.forgetting, ByEvents) else 0
 
-    def idle_before(self, latest: float) -> float:
-        """The timestamp before which a key is idle for too long."""
-        return -math.inf if self.expire_after is None else latest - 1000 * self.expire_after
+    @property
+    def limit(self) -> float:
+        """Milliseconds without a record after which a key is dropped."""
+        return math.inf if self.expire_after is None else 1000 * self.expire_after
 
 
 def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules) -> tuple[Snapshot, Outcome]:
@@ -115,6 +110,9 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
     folded = replace(
         snapshot,
         frontier={**snapshot.frontier, increment.partition: increment.end},
+        stamps=snapshot.stamps
+        if rules.expire_after is None
+        else _stamped(snapshot, increment.partition, increment.keys),
         n_events=snapshot.n_events + increment.n_events - n_rejected,
         n_lost=snapshot.n_lost + increment.n_lost,
         n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
@@ -126,24 +124,38 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
     return folded, outcome
 
 
-def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int) -> Snapshot:
-    """Drops at most so many idle keys. When that happens changes nothing: one that comes again starts anew anyway."""
-    if rules.expire_after is None:
+def _stamped(snapshot: Snapshot, partition: int, keys: ByKey) -> Mapping[int, int]:
+    """The newest timestamp of every partition with those of an increment."""
+    newest = int(np.max(keys.stamps, initial=0))
+    return {**snapshot.stamps, partition: max(newest, snapshot.stamps.get(partition, 0))}
+
+
+def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapping[int, int]) -> Snapshot:
+    """Drops at most so many idle keys; `ends` are those of the data partitions.
+
+    The partition that is furthest behind says what time it is: while timestamps of a partition do not go back, whatever
+    comes of a key that is dropped here is too late for it, so it does not matter when this happens. A partition of
+    which nothing has been folded might have anything.
+    """
+    unknown = any(ends.get(p, 0) > at for p, at in snapshot.frontier.items() if p not in snapshot.stamps)
+    if rules.expire_after is None or unknown:
         return snapshot
-    idle = arena.idle(rules.idle_before(arena.latest), most)
+    idle = arena.idle(min((at for at in snapshot.stamps.values() if at > 0), default=0) - rules.limit, most)
     for label in idle:
         arena.drop(label)
     return replace(snapshot, n_keys=len(arena), n_expired=snapshot.n_expired + len(idle)) if idle else snapshot
 
 
 def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
-    """Drops the keys of an increment that were idle for too long before it came."""
+    """Drops the keys of an increment of which all records are too late for what is held.
+
+    Only the key's own records count: others say nothing of it, as those of another partition may be far ahead.
+    """
     if rules.expire_after is None or not keys.labels:
         return 0
-    before = rules.idle_before(max(arena.latest, float(keys.stamps.max())))
     rows = arena.firsts(keys.labels)
     known = np.flatnonzero(rows != NONE)
-    idle = known[arena.stamps[rows[known]] < before]
+    idle = known[keys.oldest[known] - arena.stamps[rows[known]] > rules.limit]
     for i in idle.tolist():
         arena.drop(keys.labels[i])
     return len(idle)

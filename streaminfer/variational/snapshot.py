@@ -20,7 +20,9 @@ class Snapshot:
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
     holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
     what came of it. Of a keyed posterior it is one shard, with `n_keys` keys whose statistics are elsewhere, after
-    `n_expired` were dropped; `prior` is the section of a spec that says it, where it is fitted to the keys.
+    `n_expired` were dropped; `stamps` are the newest timestamps by partition where keys expire, 0 without a key of this
+    shard; `prior` is the section of a spec that says it, where it is fitted to the keys, when there were `n_pooled`
+    events.
     """
 
     fingerprint: str
@@ -42,6 +44,8 @@ class Snapshot:
     clocks: Clocks = field(default_factory=dict)
     drift: drift.State | None = None
     prior: str | None = None
+    n_pooled: int = 0
+    stamps: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def n_effective(self) -> float:

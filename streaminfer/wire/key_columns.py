@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from streaminfer.models import times
 from streaminfer.models.keys import MAX_BYTES as MAX_KEY
 from streaminfer.models.model import Matrix
+from streaminfer.spec.key import MAX_COLUMNS
 from streaminfer.variational.increment import ByKey
 from streaminfer.wire import vectors
 from streaminfer.wire.errors import BadValue
 
-MAX_BYTES: Final = 64 << 20
+MAX_BYTES: Final = MAX_COLUMNS
 """Of the columns of one increment."""
 LATEST_MS: Final = 1000 * times.LATEST
 _LENGTH: Final = np.dtype("<u2")
@@ -25,7 +26,7 @@ _COUNT: Final = 4
 def pack(keys: ByKey, statistics: Matrix, timed: bool) -> bytes:
     """The columns; `timed` where events are forgotten by time. Raises BadValue where they are too many."""
     lengths = np.array([len(label) for label in keys.labels], dtype=_LENGTH)
-    columns = [keys.counts, keys.stamps, *([keys.n_effective, keys.newest] if timed else [])]
+    columns = [keys.counts, keys.stamps, keys.oldest, *([keys.n_effective, keys.newest] if timed else [])]
     head = len(keys.labels).to_bytes(_COUNT, "little") + lengths.tobytes() + b"".join(keys.labels)
     data = head + b"".join(vectors.pack(column) for column in (*columns, statistics))
     if len(data) > MAX_BYTES:
@@ -45,11 +46,11 @@ def unpack(data: bytes, size: int, timed: bool, n_events: int) -> tuple[ByKey, M
         labels.append(data[at : at + length])
         at += length
     _check_labels(labels, lengths)
-    n_columns = 4 if timed else 2
+    n_columns = 5 if timed else 3
     numbers = vectors.join([data[at:]], k * (n_columns + size))
     columns, statistics = numbers[: k * n_columns].reshape(n_columns, k), numbers[k * n_columns :].reshape(k, size)
-    rest = (columns[2], columns[3]) if timed else (np.zeros(k), np.zeros(k))
-    keys = ByKey(labels, columns[0], columns[1], *rest)
+    rest = (columns[3], columns[4]) if timed else (np.zeros(k), np.zeros(k))
+    keys = ByKey(labels, columns[0], columns[1], columns[2], *rest)
     _check_numbers(keys, timed, n_events)
     return keys, statistics.copy()
 
@@ -71,6 +72,8 @@ def _check_numbers(keys: ByKey, timed: bool, n_events: int) -> None:
         raise BadValue(f"counts must be whole, at least 1, and those of all keys the {n_events} events")
     if not ((keys.stamps >= 0) & (keys.stamps <= LATEST_MS)).all():
         raise BadValue("stamps must be milliseconds of the years 1970 to 9999")
+    if not ((keys.oldest >= 0) & (keys.oldest <= keys.stamps)).all():
+        raise BadValue("oldest must be at least 0 and at most the key's stamp")
     if timed:
         fits = (keys.n_effective >= 1) & (keys.n_effective <= keys.counts * (1 + 1e-9))
         if not fits.all():

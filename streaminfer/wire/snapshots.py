@@ -29,6 +29,7 @@ MAX_CHUNKS: Final = 4096
 CLOCK: Final = 3
 """Numbers of a clock before its statistics: its index, the effective number of its events, the newest one's time."""
 YEAR_10000: Final = 253_402_300_800_000
+NO_STAMP: Final = -1
 
 
 class OtherSpec(Exception):
@@ -101,12 +102,16 @@ def _manifest(
         "n_dropped": snapshot.n_dropped,
         "score": snapshot.score,
         "staleness": snapshot.staleness,
-        "frontier": [{"partition": p, "position": at} for p, at in sorted(snapshot.frontier.items())],
+        "frontier": [
+            {"partition": p, "position": at, "stamp": snapshot.stamps.get(p, NO_STAMP)}
+            for p, at in sorted(snapshot.frontier.items())
+        ],
         "chunk_versions": chunk_versions,
         "n_statistics": n_statistics,
         "n_keys": snapshot.n_keys,
         "n_expired": snapshot.n_expired,
         "prior": snapshot.prior,
+        "n_pooled": snapshot.n_pooled,
         "drift": state,
     }
 
@@ -171,6 +176,9 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         raise BadValue(f"a payload of {len(numbers)} numbers has no {n_statistics} statistics")
     counts = {name: manifest[name] for name in manifest if name.startswith("n_") and name != "n_statistics"}
     frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}
+    stamps = {each["partition"]: each["stamp"] for each in manifest["frontier"] if each["stamp"] != NO_STAMP}
+    if not all(0 <= stamp < YEAR_10000 for stamp in stamps.values()):
+        raise BadValue("the stamp of a partition must be of the years 1970 to 9999, or -1")
     created_at = _milliseconds(manifest["created_at"])
     if not 0 <= created_at < YEAR_10000:
         raise BadValue(f"a snapshot cannot be of the time {created_at}")
@@ -187,6 +195,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         staleness=manifest["staleness"],
         created_at=created_at,
         prior=manifest["prior"],
+        stamps=stamps,
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
         drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
         **counts,

@@ -71,6 +71,19 @@ def test_rows_with_keys_that_are_no_whole_numbers_are_bad() -> None:
     assert found.bad[0].reason == "rows 0, 2 of 3: city: must be a text of 1 to 256 bytes, or a whole number"
 
 
+def test_rows_of_more_keys_than_an_increment_holds_are_cut_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaminfer.spec.key.RECORD", 1 << 12)
+    for place in ("spec.key.MAX_COLUMNS", "wire.key_columns.MAX_BYTES"):
+        monkeypatch.setattr(f"streaminfer.{place}", 1 << 16)
+    rig = KeyedRig(keyed_spec(partitions=1, data={"format": "rows"}, minibatch=8))
+    form = format_of(rig.spec)
+    for i in range(8):
+        rig.send(*form.encode([encoded({"k": 1, "city": 10**15 + 200 * i + j}) for j in range(200)]))
+    rig.run(rig.master(), rig.worker())
+    assert rig.whole().n_keys == 1600
+    assert len(rig.spans()) > 1
+
+
 @pytest.mark.parametrize("form", ["json", "avro", "rows"])
 def test_all_events_of_a_key_go_to_one_partition(form: str) -> None:
     spec = spec_of(form)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from streaminfer import parse_spec
+from streaminfer.spec.key import MAX_COLUMNS, RECORD, tape_bytes
 from streaminfer.spec.load import SpecError
+from streaminfer.spec.spec import Spec
 from tests.spec.documents import document
 
 FILLED = {"field": "city", "shards": 1, "expire_after": None, "default": "prior"}
@@ -57,7 +59,7 @@ def test_mistakes_are_told(rule: str) -> None:
 
 def test_a_model_with_too_many_statistics_is_refused() -> None:
     model = {"kind": "gaussian", "fields": [f"x{i}" for i in range(320)]}
-    with pytest.raises(SpecError, match="key: needs a model of at most 100000 statistics for each key"):
+    with pytest.raises(SpecError, match="key: needs a model of at most 45056 statistics for each key"):
         parse_spec({"name": "demo", "model": model, "key": "city"})
 
 
@@ -80,3 +82,24 @@ def test_a_minibatch_has_a_bound(form: str, most: int) -> None:
     assert parse_spec(document(**given, inference={"minibatch": most})).inference.minibatch == most
     with pytest.raises(SpecError, match=f"inference.minibatch: must be at most {most} with a key"):
         parse_spec(document(**given, inference={"minibatch": most + 1}))
+
+
+def test_a_minibatch_of_different_keys_fits_an_increment() -> None:
+    wide = {"kind": "gaussian", "fields": [f"x{i}" for i in range(180)]}
+    most = MAX_COLUMNS // (2 + 256 + 8 * (5 + 181**2))
+    given = {"name": "demo", "model": wide, "key": "city"}
+    assert parse_spec({**given, "inference": {"minibatch": most}}).inference.minibatch == most
+    with pytest.raises(SpecError, match=f"inference.minibatch: must be at most {most} with a key"):
+        parse_spec({**given, "inference": {"minibatch": most + 1}})
+
+
+def test_a_record_of_rows_of_different_keys_fits_an_increment() -> None:
+    def spec(fields: int) -> Spec:
+        model = {"kind": "gaussian", "fields": [f"x{i}" for i in range(fields)]}
+        return parse_spec({"name": "demo", "data": {"format": "rows"}, "model": model, "key": "city"})
+
+    with pytest.raises(SpecError, match=r"data\.format: cannot be rows with a key and 10201 statistics for each"):
+        spec(100)
+    for fields in (1, 10, 50, 58):
+        size, columns = spec(fields).model.size, fields + 1
+        assert ((RECORD + tape_bytes(size, columns)) // (8 * columns)) * (2 + 17 + 8 * (5 + size)) <= MAX_COLUMNS

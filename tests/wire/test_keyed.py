@@ -10,17 +10,20 @@ import numpy as np
 import pytest
 
 from streaminfer.runtime.parts import Parts
+from streaminfer.spec import parse_spec
+from streaminfer.spec.key import MAX_PRIOR, RECORD
+from streaminfer.variational import fold
 from streaminfer.variational.arena import Entry
 from streaminfer.variational.increment import ByKey, Increment
-from streaminfer.wire import increments, key_columns, key_records
+from streaminfer.wire import increments, key_columns, key_records, snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue, WireError
 from tests.wire.messages import increment
 
 SIZE = 3
 LABELS = (b"a", "ö/ñ".encode(), b"x" * 256)
-KEYS = ByKey(LABELS, np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.7e12, 5.0]), np.array([1.0, 1.5, 3.0]),
-             np.array([-5.0, 1.7e9, 0.0]))  # fmt: skip
+KEYS = ByKey(LABELS, np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.7e12, 5.0]), np.array([0.0, 1.6e12, 5.0]),
+             np.array([1.0, 1.5, 3.0]), np.array([-5.0, 1.7e9, 0.0]))  # fmt: skip
 STATISTICS = np.arange(9.0).reshape(3, SIZE) - 2.5
 
 
@@ -47,12 +50,12 @@ def test_increments_round_trip(timed: bool, max_bytes: int) -> None:
     assert found.keys is not None
     assert tuple(found.keys.labels) == LABELS
     assert np.array_equal(found.statistics, STATISTICS)
-    columns = range(1, 5 if timed else 3)
+    columns = range(1, 6 if timed else 4)
     assert all(np.array_equal(found.keys[i], KEYS[i]) for i in columns)
 
 
 def test_an_increment_of_no_keys_round_trips() -> None:
-    none = ByKey((), *(np.empty(0) for _ in range(4)))
+    none = ByKey((), *(np.empty(0) for _ in range(5)))
     found = read(increments.encode(keyed_increment(none, np.empty((0, SIZE)), 0), 1 << 20), False)
     assert found.keys is not None
     assert (len(found.keys.labels), found.statistics.shape) == (0, (0, SIZE))
@@ -72,10 +75,12 @@ HOSTILE = {
     "those of all keys the 6 events": column(1, 1.0, 2.0, 4.0),
     "stamps must be": column(2, -1.0, 0.0, 0.0),
     "stamps must be milliseconds": column(2, 0.0, 0.0, 1e15),
-    "n_effective must be": column(3, 0.5, 1.0, 1.0),
-    "n_effective must be at least 1 and at most": column(3, 1.0, 2.1, 1.0),
-    "newest must be": column(4, 0.0, 0.0, 1e12),
-    "a number is not finite": column(4, 0.0, np.nan, 0.0),
+    "oldest must be": column(3, 0.0, -1.0, 0.0),
+    "oldest must be at least 0 and at most the key's stamp": column(3, 1.0, 0.0, 0.0),
+    "n_effective must be": column(4, 0.5, 1.0, 1.0),
+    "n_effective must be at least 1 and at most": column(4, 1.0, 2.1, 1.0),
+    "newest must be": column(5, 0.0, 0.0, 1e12),
+    "a number is not finite": column(5, 0.0, np.nan, 0.0),
 }
 
 
@@ -161,3 +166,26 @@ def test_records_that_are_of_no_key_are_refused() -> None:
                   ENTRY._replace(n_effective=-1.0), ENTRY._replace(newest=np.inf)):  # fmt: skip
         with pytest.raises(BadValue):
             key_records.decode([ENTRY.label], [key_records.encode(wrong, 3)], SIZE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("gaussian", {"fields": [f"x{i}" for i in range(211)]}),
+        ("linear_regression", {"features": [f"x{i}" for i in range(210)], "target": "y"}),
+        ("categorical", {"field": "c", "categories": [str(i) for i in range(1000)]}),
+    ],
+)
+def test_the_manifest_of_the_largest_keyed_model_is_one_record(kind: str, options: dict[str, object]) -> None:
+    """Who follows keys reads no chunks."""
+    key, inference = {"field": "city", "default": "pooled"}, {"minibatch": 1}
+    spec = parse_spec({"name": "demo", "model": {"kind": kind, **options}, "key": key, "inference": inference})
+    model = spec.model
+    natural = model.posterior(model.empty()).natural
+    frontier, stamps = dict.fromkeys(range(1024), 2**40), dict.fromkeys(range(1024), 2**41)
+    start = fold.start(model, spec.fingerprint)
+    snapshot = replace(start, version=1, prior="x" * MAX_PRIOR, frontier=frontier, stamps=stamps)
+    records = snapshots.encode(snapshot, natural, snapshots.About("demo", kind, "f", "svb", "exact"), RECORD)
+    assert [key for key, _ in records] == [snapshots.MANIFEST]
+    assert len(records[0][1]) <= RECORD
+    assert 45_056 - model.size < 2 * 212 or kind == "categorical"

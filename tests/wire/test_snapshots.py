@@ -122,6 +122,7 @@ def test_another_spec_is_told_with_both_fingerprints() -> None:
     )
 
 
+STAMP = "the stamp of a partition must be of the years 1970 to 9999, or -1"
 NEGATIVE = "a count or position is negative, or the score is not finite"
 BAD: list[tuple[bytes, str]] = [
     (snapshot_record(chunk=-1), "chunk -1 of version 6 cannot be"),
@@ -143,6 +144,8 @@ BAD: list[tuple[bytes, str]] = [
     (snapshot_record({"staleness": -1}), NEGATIVE),
     (snapshot_record({"frontier": [{"partition": 0, "position": -1}]}), NEGATIVE),
     (snapshot_record({"frontier": [{"partition": -1, "position": 1}]}), NEGATIVE),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 1, "stamp": -2}]}), STAMP),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 1, "stamp": 1 << 60}]}), STAMP),
     *((snapshot_record({name: -1}), NEGATIVE)
       for name in ("n_events", "n_lost", "n_dead_lettered", "n_damped", "n_rejected", "n_dropped")),
 ]  # fmt: skip
