@@ -59,8 +59,9 @@ def roots(scatters: NDArray[np.float64]) -> Roots:
     faults = np.where((squares >= 0).all(axis=1), np.where(bounded, 0, 2), 1)
     correlations[faults > 0] = 0
     unscaled = _factors(correlations)
-    left = np.abs(correlations - unscaled.swapaxes(1, 2) @ unscaled).max(axis=(1, 2))
-    faults[left > ROUNDING] = 3
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = np.abs(correlations - unscaled.swapaxes(1, 2) @ unscaled).max(axis=(1, 2))
+    faults[~(left <= ROUNDING)] = 3
     return Roots(unscaled * scales[:, None, :], faults)
 
 

@@ -54,7 +54,7 @@ class Schemas:
 
     registered: Mapping[str, int] = field(default_factory=dict)
     earlier: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    lookup: Callable[[int], str | None] | None = None
+    lookup: Callable[[int], str | None] | None = field(default=None, compare=False)
     """Gives the schema text of an id, None of an id that nobody knows; there where there is a registry to ask."""
 
     def id_of(self, topic: str) -> int:

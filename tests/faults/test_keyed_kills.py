@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.buses import kind
+from tests.faults.buses import kafka_later, kind
 from tests.faults.feeding import Feeder
 from tests.faults.keyed import keyed
 from tests.faults.programs import Programs
@@ -27,6 +27,7 @@ def play(programs: Programs, url: str, forgets: str, rows: int, kills: int) -> N
     case.check(spec, url)
 
 
+@kafka_later
 def test_killed_workers_and_masters_of_a_keyed_posterior(programs: Programs, bus_url: str) -> None:
     rows, kills = ROWS_AND_KILLS[kind(bus_url)]
     play(programs, bus_url, "", rows, kills)

@@ -14,7 +14,7 @@ from tests.simulation.planted import PLANTED
 from tests.simulation.world import EVENTS, Wrong, play
 
 CHUNK = 500
-CHUNKS = 20
+CHUNKS = 8
 LONG_CHUNKS = 100
 FOUND_WITHIN = 2000
 """The rarest planted bug shows in more than 1 of 100 schedules: missing it by chance in so many has P < 1e-8."""
