@@ -49,7 +49,7 @@ class FirstShardOnly(Worker):
     def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
         super()._align(tape, shards[:1])
 
-    def _start(self, partition: Partition, position: int) -> None:  # noqa: ARG002 (that of the last shard)
+    def _start(self, partition: Partition, position: int) -> None:
         super()._start(partition, self._shards.snapshots[0].frontier[partition.index])
 
 
