@@ -24,6 +24,7 @@ class Bernoulli:
     """Statistics are (ones, zeros)."""
 
     kind: ClassVar[str] = "bernoulli"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "exact"
     needs_base: ClassVar[bool] = False
     options: ClassVar[Section] = Section(

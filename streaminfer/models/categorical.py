@@ -23,6 +23,7 @@ class Categorical:
     """Statistics are the counts of the categories, in declared order."""
 
     kind: ClassVar[str] = "categorical"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "exact"
     needs_base: ClassVar[bool] = False
     options: ClassVar[Section] = Section(

@@ -33,6 +33,7 @@ class Gaussian:
     """Statistics are centred moments of the d fields (see `centred`)."""
 
     kind: ClassVar[str] = "gaussian"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "exact"
     needs_base: ClassVar[bool] = False
     options: ClassVar[Section] = Section(

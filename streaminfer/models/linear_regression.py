@@ -39,6 +39,7 @@ class LinearRegression:
     """Statistics are centred moments of (features, target) (see `centred`)."""
 
     kind: ClassVar[str] = "linear_regression"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "exact"
     needs_base: ClassVar[bool] = False
     options: ClassVar[Section] = Section(

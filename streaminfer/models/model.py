@@ -5,12 +5,16 @@ their union, in any order and grouping; for a conjugate model that is the whole 
 They are kept centred where a plain sum of squares would lose digits, so `merge` is the model's own.
 A matrix of statistics (k, size) has one set of events in each row; what is asked of rows is answered without a loop
 over them.
+
+Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent` one
+they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events into
+the change of the posterior by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +61,7 @@ class Posterior(Protocol):
         """log p(event | the events absorbed) for each row of `events` (n, fields) -> (n,)."""
 
     def log_evidence(self) -> float:
-        """log p(the events absorbed), the marginal likelihood."""
+        """log p(the events absorbed), the marginal likelihood; NaN where statistics do not tell it."""
 
 
 class Model(Protocol):
@@ -66,6 +70,8 @@ class Model(Protocol):
     kind: ClassVar[str]
     options: ClassVar[Section]
     """What the `model` section of a spec may say, without `kind`; its last option is the section `prior`."""
+    methods: ClassVar[tuple[str, ...]]
+    """The methods of inference that it can be inferred by, the usual one first."""
     exactness: ClassVar[str]
     """What its posterior is: `exact`, `bound` or `approximate`."""
     needs_base: ClassVar[bool]
@@ -90,6 +96,26 @@ class Model(Protocol):
     def empty(self) -> Vector:
         """The statistics of no event."""
 
+    def merge(self, a: Vector, b: Vector) -> Vector:
+        """The statistics of the union of two disjoint sets of events; of each row, where they are (..., size)."""
+
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        """The statistics of the same events, each counted `weight` times (weight >= 0).
+
+        Statistics may be (..., size) and the weight (...,).
+        """
+
+    def proper(self, statistics: Matrix) -> Flags:
+        """Of which rows (k, size) there is a posterior; raises DomainError where the rows have another length."""
+
+    def posterior(self, statistics: Vector) -> Posterior:
+        """The posterior; raises DomainError where the statistics give none."""
+
+
+@runtime_checkable
+class Conjugate(Model, Protocol):
+    """A model whose statistics are those of the events, whatever the posterior."""
+
     def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
         """The statistics of a minibatch (n, fields), n >= 1, whose values are in the fields' domains.
 
@@ -101,18 +127,6 @@ class Model(Protocol):
 
         A row without events is `empty()`. The largest weight of each group is 1.
         """
-
-    def merge(self, a: Vector, b: Vector) -> Vector:
-        """The statistics of the union of two disjoint sets of events; of each row, where they are (..., size)."""
-
-    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
-        """The statistics of the same events, each counted `weight` times (0 <= weight <= 1).
-
-        Statistics may be (..., size) and the weight (...,).
-        """
-
-    def proper(self, statistics: Matrix) -> Flags:
-        """Of which rows (k, size) there is a posterior; raises DomainError where the rows have another length."""
 
     def log_evidences(self, statistics: Matrix) -> Vector:
         """`posterior(row).log_evidence()` of each row (k, size); raises DomainError where a row has no posterior."""
@@ -130,5 +144,43 @@ class Model(Protocol):
         Never one with a smaller sum than its own; unchanged where fewer than two rows have events.
         """
 
-    def posterior(self, statistics: Vector) -> Posterior:
-        """The posterior; raises DomainError where the statistics give none."""
+
+@runtime_checkable
+class Latent(Model, Protocol):
+    """A model whose events have variables of their own, or a likelihood that is bounded event by event.
+
+    Given a posterior q of the parameters the best q of an event's own variables is known, and with it the event's
+    expected statistics; given those, the best q of the parameters is `posterior`. Going to and fro is coordinate ascent.
+    """
+
+    def expected(self, q: Any, events: Matrix, weights: Vector | None = None) -> Vector:
+        """The expected statistics of a minibatch (n, fields), n >= 1, under a posterior `q` of this model.
+
+        Weights are as of `Conjugate.statistics`. Where `q` is the prior and tells no component from another, it
+        starts from a place that depends on the model's `seed` and the events alone, so that all workers share it.
+        """
+
+    def elbo(self, q: Any, events: Matrix) -> float:
+        """E_q[log p(events, variables, parameters)] + entropy of q: at most log p(events).
+
+        The q of the events' own variables is the best one given `q`. By its definition, term by term, and never by
+        what the updates compute: it is what they are checked against.
+        """
+
+
+@runtime_checkable
+class Filter(Model, Protocol):
+    """A model that takes events into a posterior by an algorithm of its own, such as assumed density filtering."""
+
+    def absorb(self, base: Any, events: Matrix, weights: Vector | None = None) -> Vector:
+        """The change of the statistics that a minibatch (n, fields), n >= 1, makes to a posterior of this model.
+
+        Weights are as of `Conjugate.statistics`.
+        """
+
+
+def conjugate(model: Model) -> Conjugate:
+    """The same model, where it is one whose statistics need no posterior."""
+    if not isinstance(model, Conjugate):
+        raise TypeError(f"{model.kind} is no conjugate model")
+    return model

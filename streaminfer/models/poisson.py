@@ -26,6 +26,7 @@ class Poisson:
     """Statistics are (sum k, sum exposure, sum of log exposure^k / k!); the last only the evidence needs."""
 
     kind: ClassVar[str] = "poisson"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "exact"
     needs_base: ClassVar[bool] = False
     options: ClassVar[Section] = Section(

@@ -14,14 +14,14 @@ import numpy as np
 
 from streaminfer.families import special
 from streaminfer.models import priors
-from streaminfer.models.model import Matrix, Model, Vector
+from streaminfer.models.model import Conjugate, Matrix, Vector
 
 MOST_EVENTS: Final = 1e6
 FEWEST_EVENTS: Final = 1e-6
 """Bounds of every pseudo-count, shape or precision of a pooled prior, in events that it is worth. What has the
 units of the data stays within the same factors of a plain estimate from all events."""
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Conjugate)
 
 
 class Bounds(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
+from streaminfer.models.model import conjugate
 from streaminfer.runtime import names
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, prior_of
@@ -169,7 +170,7 @@ class KeyedShard(Shard):
             return
         most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // self._spec.model.size))
         rows = keyed.some(self._spec.model, self._arena, most)
-        prior = prior_of(self._spec.model.pooled(rows))
+        prior = prior_of(conjugate(self._spec.model).pooled(rows))
         self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streaminfer.models.model import Model
+from streaminfer.models.model import Conjugate, Model, conjugate
 from streaminfer.models.options import OptionsError
 from streaminfer.spec import Spec
 from streaminfer.spec.key import MAX_PRIOR
@@ -12,7 +12,7 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.errors import BadValue
 
 
-def prior_of(model: Model) -> str:
+def prior_of(model: Conjugate) -> str:
     """The prior of a model as a manifest has it."""
     return json.dumps(dict(model.prior_options), sort_keys=True)
 
@@ -27,6 +27,6 @@ def model_of(spec: Spec, snapshot: Snapshot) -> Model:
         prior = json.loads(snapshot.prior)
         if not isinstance(prior, dict):
             raise ValueError("it is no object")
-        return spec.model.with_prior(prior)
+        return conjugate(spec.model).with_prior(prior)
     except (ValueError, TypeError, KeyError, RecursionError, OptionsError) as error:
         raise BadValue(f"prior: must be the section of a spec: {error}"[:300]) from error

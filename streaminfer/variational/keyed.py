@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Matrix, Model, Vector
+from streaminfer.models.model import Matrix, Model, Vector, conjugate
 from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
 from streaminfer.variational.fold import Outcome, place
 from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
@@ -52,7 +52,7 @@ def learn(
     newest = np.zeros(k) if times is None else _largest(times, groups, k)
     weights = _weights(forgetting, groups, counts, times, newest)
     n_effective = np.bincount(groups, weights, k).astype(np.float64) if times is not None else np.zeros(k)
-    statistics = model.statistics_by(events, groups, k, weights)
+    statistics = conjugate(model).statistics_by(events, groups, k, weights)
     latest, oldest = _largest(stamps, groups, k), -_largest(-stamps, groups, k)
     return Learned(statistics, ByKey(labels, counts, latest, oldest, n_effective, newest))
 
@@ -201,7 +201,7 @@ def _score(model: Model, before: Matrix, after: Matrix) -> float:
     By the chain rule this is the sum of the events' log predictive densities, each before it was absorbed.
     """
     with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
-        change = model.log_evidences(after) - model.log_evidences(before)
+        change = conjugate(model).log_evidences(after) - conjugate(model).log_evidences(before)
     return float(np.sum(np.clip(np.nan_to_num(change, nan=LOWEST), LOWEST, -LOWEST)))
 
 

@@ -2,7 +2,8 @@
 
 Algorithms «SVB» and «SVB worker process» of the seed; Broderick et al. 2013. A worker's increment is
 A(y, eta_base) - eta_base (seed's errata: the difference, never the posterior itself), which for a conjugate model is
-the minibatch's statistics whatever the base.
+the minibatch's statistics whatever the base. Of a model with latent variables A is coordinate ascent on the minibatch,
+with the base as its prior.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Model, Posterior
+from streaminfer.models.model import Conjugate, Filter, Latent, Model, Vector
+from streaminfer.variational import coordinate_ascent
+from streaminfer.variational.base import Base
+from streaminfer.variational.coordinate_ascent import ITERATIONS
 
 LOWEST: Final = -1e100
 """A log density below this, or one that float64 cannot hold, says no more than this and stays finite when summed."""
@@ -26,11 +30,35 @@ class Step(NamedTuple):
 
 
 def step(
-    model: Model, base: Posterior, events: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    model: Model,
+    base: Base,
+    events: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+    iterations: int = ITERATIONS,
 ) -> Step:
-    """The increment of one minibatch (n, fields) on a base posterior; n may be 0. In the score all count alike."""
+    """The increment of one minibatch (n, fields) on a base posterior; n may be 0. In the score all count alike.
+
+    `iterations` bounds the passes of coordinate ascent over the minibatch.
+    """
     if len(events) == 0:
         return Step(model.empty(), 0.0)
-    with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
-        densities = np.nan_to_num(base.log_predictive(events), nan=LOWEST, neginf=LOWEST, posinf=-LOWEST)
-    return Step(model.statistics(events, weights), float(np.sum(np.clip(densities, LOWEST, -LOWEST))))
+    return Step(_change(model, base, events, weights, iterations), score(base, events))
+
+
+def score(base: Base, events: NDArray[np.float64]) -> float:
+    """The log predictive density of events before they are absorbed; what float64 cannot hold counts as LOWEST."""
+    with np.errstate(all="ignore"):
+        densities = np.nan_to_num(base.posterior.log_predictive(events), nan=LOWEST, neginf=LOWEST, posinf=-LOWEST)
+    return float(np.sum(np.clip(densities, LOWEST, -LOWEST)))
+
+
+def _change(
+    model: Model, base: Base, events: NDArray[np.float64], weights: NDArray[np.float64] | None, iterations: int
+) -> Vector:
+    if isinstance(model, Conjugate):
+        return model.statistics(events, weights)
+    if isinstance(model, Filter):
+        return model.absorb(base.posterior, events, weights)
+    if isinstance(model, Latent):
+        return coordinate_ascent.ascended(model, base, events, weights, iterations)
+    raise TypeError(f"{model.kind} has none of statistics, absorb and expected")

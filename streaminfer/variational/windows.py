@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from streaminfer.models.model import DomainError, Matrix, Model, Vector
+from streaminfer.models.model import DomainError, Matrix, Model, Vector, conjugate
 from streaminfer.variational import panes
 from streaminfer.variational.forgetting import Clock, Clocks, required
 from streaminfer.variational.increment import Increment, Pane, Panes
@@ -138,7 +138,7 @@ def _apart(model: Model, increment: Increment, events: Matrix, indices: Vector, 
         gained = {int(indices[0]): Pane(len(events), increment.statistics)}
     else:
         parts = {int(index): events[indices == index] for index in np.unique(indices[indices >= oldest])}
-        gained = {index: Pane(len(part), model.statistics(part)) for index, part in parts.items()}
+        gained = {index: Pane(len(part), conjugate(model).statistics(part)) for index, part in parts.items()}
     return replace(increment, statistics=model.empty(), panes=gained)
 
 

@@ -1,0 +1,40 @@
+"""Coordinate ascent variational inference: local variables given the parameters, parameters given the local ones.
+
+Seed, chapter on variational inference; with the prior as its base and all events as one minibatch it is batch
+variational Bayes, with a posterior as its base the A(y, eta_base) of streaming variational Bayes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from streaminfer.models.model import Latent, Matrix, Vector
+from streaminfer.variational.base import Base
+
+ITERATIONS: Final = 20
+"""Passes over a minibatch at most, where nobody says otherwise."""
+TOLERANCE: Final = 1e-6
+"""A change of the statistics below this part of the largest of them is none."""
+
+
+def ascended(
+    model: Latent,
+    base: Base,
+    events: Matrix,
+    weights: Vector | None = None,
+    iterations: int = ITERATIONS,
+    tolerance: float = TOLERANCE,
+) -> Vector:
+    """The expected statistics of events (n, fields), n >= 1, once they and the posterior they give agree.
+
+    Repeats s <- E[T | q], q <- posterior(base + s), neither of which lets the bound fall.
+    """
+    statistics = model.expected(base.posterior, events, weights)
+    for _ in range(iterations - 1):
+        q = model.posterior(model.merge(base.statistics, statistics))
+        before, statistics = statistics, model.expected(q, events, weights)
+        if np.abs(statistics - before).max() <= tolerance * np.abs(statistics).max():
+            break
+    return statistics
