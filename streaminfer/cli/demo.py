@@ -72,7 +72,7 @@ def command(options: argparse.Namespace) -> int:
         print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed:\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
-            job = Job(spec, bus, children_of(3, str(path), url, 0))
+            job = Job(spec, bus, children_of(spec, 3, str(path), url, 0))
             play = Play(spec, bus, job.supervisor, data, options)
             screen = Screen()
             for status in job.run(StopSignal()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streaminfer.cli.common import add_bus, add_spec
-from streaminfer.runtime import process
+from streaminfer.runtime import names, process
 from streaminfer.runtime.health import parse_address
 from streaminfer.services import SERVICES
 from streaminfer.spec import load_spec
@@ -27,5 +27,10 @@ def command(options: argparse.Namespace) -> int:
     if options.http:
         parse_address(options.http)
     spec = load_spec(options.spec)
+    needed = names.worker_service(spec)
+    if options.service not in {needed, "master"}:
+        raise ValueError(
+            f"SERVICE: must be {needed} or master with the method {spec.inference.method} (got {options.service!r})"
+        )
     process.run(SERVICES[options.service], spec, options.bus, options.instance, options.http)
     return 0

@@ -36,7 +36,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
-    children = children_of(options.workers, options.spec, options.bus, options.verbose, spec.shards)
+    children = children_of(spec, options.workers, options.spec, options.bus, options.verbose)
     stopping = StopSignal()
     with ExitStack() as stack:
         health = Health(CollectorRegistry())

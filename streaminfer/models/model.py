@@ -6,9 +6,9 @@ They are kept centred where a plain sum of squares would lose digits, so `merge`
 A matrix of statistics (k, size) has one set of events in each row; what is asked of rows is answered without a loop
 over them.
 
-Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent` one
-they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events into
-the change of the posterior by itself.
+Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent`
+one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events
+into the change of the posterior by itself.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Latent(Model, Protocol):
     """A model whose events have variables of their own, or a likelihood that is bounded event by event.
 
     Given a posterior q of the parameters the best q of an event's own variables is known, and with it the event's
-    expected statistics; given those, the best q of the parameters is `posterior`. Going to and fro is coordinate ascent.
+    expected statistics; given those, the best q of the parameters is `posterior`. To and fro is coordinate ascent.
     """
 
     def expected(self, q: Any, events: Matrix, weights: Vector | None = None) -> Vector:

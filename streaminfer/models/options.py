@@ -304,8 +304,8 @@ def unknown_name(name: str, names: Sequence[str], what: str) -> str:
 
 
 def _fill(option: Option) -> Any:
-    """A section that was not given is the section of its own defaults."""
-    if isinstance(option.rule, Section):
+    """A section that was not given is the section of its own defaults, unless its default is not to be set."""
+    if isinstance(option.rule, Section) and option.default is not None:
         return option.rule.check({}, option.name, [])
     return option.default
 

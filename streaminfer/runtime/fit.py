@@ -11,7 +11,7 @@ import numpy as np
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, svb
+from streaminfer.variational import base, fold, methods
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
 
@@ -40,7 +40,7 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         if spec.time_field is not None:
             events, places = events[:, :-1], events[:, -1]
         weights = None if forget is None else forget.weights(len(batch), places)
-        step = svb.step(model, model.posterior(snapshot.statistics), events, weights)
+        step = methods.learn(model, spec.inference, base.of(model, spec.inference, snapshot), events, weights)
         increment = Increment(
             fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=at, end=at + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
@@ -48,6 +48,7 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         )  # fmt: skip
         if forget is not None:
             increment = forget.dated(model, increment, events, places)
-        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, forget, spec.drift)
+        version = snapshot.version
+        snapshot, _ = fold.add(model, snapshot, increment, version, forget, spec.drift, spec.inference)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}))

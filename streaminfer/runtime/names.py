@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
@@ -36,8 +39,16 @@ def own_data_topic(spec: Spec) -> str:
     return topic(spec, "events")
 
 
+WORKERS: Final[Mapping[str, str]] = {"svb": "svb-worker", "svi": "svi-worker"}
+"""The worker service of each method of inference."""
+
+
+def worker_service(spec: Spec) -> str:
+    return WORKERS[spec.inference.method]
+
+
 def worker_group(spec: Spec) -> str:
-    return f"{spec.name}.svb-worker"
+    return f"{spec.name}.{worker_service(spec)}"
 
 
 def master_group(spec: Spec) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import fold, rules
+from streaminfer.variational import blend, fold, rules
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
@@ -30,6 +31,8 @@ from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.formats import max_events
 
 log = logging.getLogger(__name__)
+
+MOST_VERSIONS: Final = 10_000
 
 
 def unreadable(record: Record, what: str) -> Fatal:
@@ -60,6 +63,8 @@ class Shard:
         self._parts = self._new_parts()
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
+        self._n_events = {self.published.version: self.published.n_events}
+        """How many events the versions had that workers may start from, the newest MOST_VERSIONS."""
         self._last_offset = -1
         self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
@@ -171,7 +176,11 @@ class Shard:
     def _fold(self, increment: Increment) -> None:
         fresh_from = self._retry.get(increment.partition, self.published.version)
         before, spec = self.snapshot, self._spec
-        self.snapshot, outcome = fold.add(spec.model, before, increment, fresh_from, self._forgetting, spec.drift)
+        # A version before this master's time may be any: its worker computes again on one that is known.
+        base_events = self._n_events.get(increment.base_version, 0)
+        self.snapshot, outcome = fold.add(
+            spec.model, before, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
+        )
         self._tell_alarm(before)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
@@ -203,6 +212,8 @@ class Shard:
         self._letters = []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)
+        self._n_events[snapshot.version] = snapshot.n_events
+        self._n_events.pop(snapshot.version - MOST_VERSIONS, None)
         self._metrics.tell(self.partition.index, snapshot, self._n_effective(snapshot), self._scored)
 
     def _n_effective(self, snapshot: Snapshot) -> float:
@@ -233,7 +244,7 @@ class Shard:
 
     def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:
         model, method = model_of(self._spec, snapshot), self._spec.inference.method
-        posterior = model.posterior(snapshot.statistics)
+        posterior = model.posterior(blend.published(model, self._spec.inference, snapshot))
         return posterior.natural, snapshots.About(
             self._spec.name, model.kind, posterior.family, method, model.exactness
         )

@@ -11,7 +11,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final
 
+from streaminfer.runtime import names
 from streaminfer.runtime.process import SUPERVISOR_VARIABLE
+from streaminfer.spec import Spec
 
 log = logging.getLogger(__name__)
 
@@ -104,13 +106,13 @@ class Supervisor:
         self.restarts += 1
 
 
-def children_of(workers: int, spec_path: str, bus_url: str, verbose: int, shards: int = 1) -> list[Child]:
+def children_of(spec: Spec, workers: int, spec_path: str, bus_url: str, verbose: int) -> list[Child]:
     """The processes a spec needs: a master for each shard and so many workers.
 
     Each has an instance name that its restarts keep and that no other `up` on the same bus has.
     """
-    roles = [("master", f"master-{i}") for i in range(shards)]
-    roles += [("svb-worker", f"worker-{i}") for i in range(workers)]
+    roles = [("master", f"master-{i}") for i in range(spec.shards)]
+    roles += [(names.worker_service(spec), f"worker-{i}") for i in range(workers)]
     here = uuid.uuid4().hex[:8]
     flags = ["--verbose"] * verbose
     return [

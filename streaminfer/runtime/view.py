@@ -15,6 +15,7 @@ from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
+from streaminfer.variational import blend
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
 
@@ -94,7 +95,8 @@ class PosteriorSnapshot:
 
     @cached_property
     def posterior(self) -> Posterior:
-        return model_of(self.spec, self.snapshot).posterior(self.snapshot.statistics)
+        model = model_of(self.spec, self.snapshot)
+        return model.posterior(blend.published(model, self.spec.inference, self.snapshot))
 
     @cached_property
     def moments(self) -> dict[str, Moments]:

@@ -1,4 +1,4 @@
-"""The SVB worker: minibatches of data partitions in, increments out.
+"""The worker: minibatches of data partitions in, increments out, by the spec's method of inference.
 
 At least once is enough here: the master folds only what continues the frontier. A worker starts every partition at
 the frontier of the newest snapshot, never at its group's offsets, and goes back there when an increment of its was
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
-from streaminfer.models.model import Posterior
 from streaminfer.runtime import intake, keyed_minibatch, letters, names
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
@@ -24,7 +23,7 @@ from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
-from streaminfer.variational import keyed, rules, svb
+from streaminfer.variational import base, keyed, methods, rules
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -78,7 +77,7 @@ class Worker:
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
-        self._base: tuple[int, Posterior] = (0, spec.model.posterior(spec.model.empty()))
+        self._base = base.prior(spec.model)
         self._marks: dict[Partition, Position] = {}
         self._marks_at = self._checked_at = clock()
         self._polled = False
@@ -228,8 +227,10 @@ class Worker:
         """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
         if not self._spec.model.needs_base:
             return float("inf")
+        inference, newest = self._spec.inference, self._newest_base()
         ahead = sum(len(tape.ahead) for tape in self._tapes.values())
-        return max(0, self._spec.inference.max_staleness + 1 - ahead)
+        known = newest.n_events // inference.minibatch  # with more the master would find the base too old
+        return max(0, min(inference.max_staleness, known) + 1 - ahead)
 
     def _hold(self, full: bool) -> None:
         """Reads no further while the base is too old; polling goes on, so the partitions are kept."""
@@ -267,14 +268,15 @@ class Worker:
         weights = None
         if self._forgetting is not None and len(taken.events):
             weights = self._forgetting.weights(len(taken.events), taken.places)
-        step = svb.step(self._spec.model, self._newest_base(), taken.events, weights)
-        return {"n_events": len(taken.events), "base_version": self._base[0], **step._asdict()}
+        spec, newest = self._spec, self._newest_base()
+        step = methods.learn(spec.model, spec.inference, newest, taken.events, weights)
+        return {"n_events": len(taken.events), "base_version": newest.version, **step._asdict()}
 
-    def _newest_base(self) -> Posterior:
+    def _newest_base(self) -> base.Base:
         snapshot = self._shards.snapshot
-        if snapshot is not None and snapshot.version != self._base[0]:
-            self._base = (snapshot.version, self._spec.model.posterior(snapshot.statistics))
-        return self._base[1]
+        if snapshot is not None and snapshot.version != self._base.version:
+            self._base = base.of(self._spec.model, self._spec.inference, snapshot)
+        return self._base
 
     def _increment(self, batch: Minibatch, n_bad: int = 0, n_lost: int = 0) -> Increment:
         """Of no events."""
@@ -289,7 +291,7 @@ class Worker:
             n_events=0,
             n_dead_lettered=n_bad,
             n_lost=n_lost,
-            base_version=self._base[0],
+            base_version=self._base.version,
             score=0.0,
             statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
             keys=None if nothing is None else nothing.keys,

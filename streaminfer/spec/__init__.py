@@ -2,8 +2,20 @@
 
 from streaminfer.spec.data import Data
 from streaminfer.spec.drift import Drift, Reaction
+from streaminfer.spec.inference import Inference, StepSize
 from streaminfer.spec.load import SpecError, load_spec, parse_spec
 from streaminfer.spec.schema import json_schema
-from streaminfer.spec.spec import Inference, Spec
+from streaminfer.spec.spec import Spec
 
-__all__ = ["Data", "Drift", "Inference", "Reaction", "Spec", "SpecError", "json_schema", "load_spec", "parse_spec"]
+__all__ = [
+    "Data",
+    "Drift",
+    "Inference",
+    "Reaction",
+    "Spec",
+    "SpecError",
+    "StepSize",
+    "json_schema",
+    "load_spec",
+    "parse_spec",
+]

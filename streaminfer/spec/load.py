@@ -12,10 +12,11 @@ import yaml
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
+from streaminfer.spec import drift as drift_section
+from streaminfer.spec import inference as inference_section
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
-from streaminfer.spec.drift import DRIFT, made
 from streaminfer.spec.key import Key, NameOrSection, check_key
-from streaminfer.spec.spec import INFERENCE, NAME, Inference, Spec
+from streaminfer.spec.spec import NAME, Spec
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -67,8 +68,8 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     if name is not None:
         NAME.check(name, "name", problems)
     data = DATA.check(_section(document, "data"), "data", problems)
-    inference = INFERENCE.check(_section(document, "inference"), "inference", problems)
-    drift = None if document.get("drift") is None else DRIFT.check(document["drift"], "drift", problems)
+    inference = inference_section.INFERENCE.check(_section(document, "inference"), "inference", problems)
+    drift = None if document.get("drift") is None else drift_section.DRIFT.check(document["drift"], "drift", problems)
     given = document.get("key")
     key = None if given is None else NameOrSection().check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
@@ -83,17 +84,20 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         spec = Spec(
-            str(name), Data(**data, schema_text=text), model, Inference(**inference), _plain(filled),
-            None if drift is None else made(drift), None if key is None else Key(**key),
+            str(name), Data(**data, schema_text=text), model, inference_section.made(inference), _plain(filled),
+            None if drift is None else drift_section.made(drift), None if key is None else Key(**key),
         )  # fmt: skip
         fields = spec.event_fields
     with _together("", file):
         check_format(spec.data, fields)
+    with _together("inference", file):
+        inference_section.check_inference(model, spec.inference)
     if key is not None:
         with _together("", file):
             check_key(model, spec.inference.minibatch, spec.row_columns)
         _check_alone(spec, file)
     _check_window(spec, file)
+    _check_reaction(spec, file)
     return spec
 
 
@@ -120,6 +124,13 @@ def _check_window(spec: Spec, file: str) -> None:
         raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, spec.model.kind)])
     if spec.drift is not None and spec.drift.react is not None:
         rule = f"must be report where inference.forget has {forget}: what is in a window counts fully"
+        raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
+
+
+def _check_reaction(spec: Spec, file: str) -> None:
+    """A reaction decays sums of statistics; svi holds none, and forgets by its steps."""
+    if spec.inference.method != "svb" and spec.drift is not None and spec.drift.react is not None:
+        rule = f"must be report with the method {spec.inference.method}: only svb can forget faster"
         raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
 
 

@@ -8,8 +8,9 @@ from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
+from streaminfer.spec.inference import INFERENCE
 from streaminfer.spec.key import NameOrSection
-from streaminfer.spec.spec import INFERENCE, NAME
+from streaminfer.spec.spec import NAME
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,85 +11,14 @@ from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.models.model import Model
-from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, Section, Text
+from streaminfer.models.options import Text
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
 from streaminfer.spec.drift import Drift
+from streaminfer.spec.inference import Inference
 from streaminfer.spec.key import Key
 
-METHODS: Final = ("svb",)
-
 NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
-
-FORGET: Final = OneKey(
-    (
-        Option(
-            "half_life_events",
-            Number(minimum=0.01, maximum=1e15),
-            "An event counts half after this many further events of its partition.",
-        ),
-        Option(
-            "half_life_seconds",
-            Number(minimum=0.001, maximum=1e12),
-            "An event counts half when the newest event of all is this much newer.",
-        ),
-        Option(
-            "window_events",
-            Integer(1, 10**15),
-            "Only the events at this many last positions of each partition count, to within a 64th.",
-        ),
-        Option(
-            "window_seconds",
-            Number(minimum=0.01, maximum=1e12),
-            "Only events at most this much older than the newest of all count, to within a 64th.",
-        ),
-    )
-)
-
-INFERENCE: Final = Section(
-    (
-        Option("method", Choice(METHODS), "The method of inference.", "svb"),
-        Option("minibatch", Integer(1, 1_000_000), "Minibatches end at multiples of this many positions.", 256),
-        Option(
-            "linger_ms",
-            Integer(0, 3_600_000),
-            "How long events may wait for a full minibatch; 0: always, so that boundaries depend on positions alone.",
-            100,
-        ),
-        Option(
-            "max_staleness",
-            Integer(0, 10_000),
-            "Minibatches a worker may be ahead of the posterior it starts from, for models that need one.",
-            8,
-        ),
-        Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 100),
-        Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
-        Option("forget", FORGET, "How old events lose their weight; not set means that all count alike.", None),
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Inference:
-    """How events become a posterior."""
-
-    method: str
-    minibatch: int
-    linger_ms: int
-    max_staleness: int
-    snapshot_ms: int
-    snapshot_events: int
-    forget: Mapping[str, float] | None = None
-
-    @property
-    def by_time(self) -> bool:
-        """Whether the times of events matter."""
-        return self.forget is not None and not self.forget.keys().isdisjoint({"half_life_seconds", "window_seconds"})
-
-    @property
-    def windowed(self) -> bool:
-        """Whether events leave the posterior altogether."""
-        return self.forget is not None and not self.forget.keys().isdisjoint({"window_events", "window_seconds"})
 
 
 @dataclass(frozen=True)
@@ -158,8 +87,7 @@ class Spec:
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
         if paths:
             meaning["fields"] = paths
-        if self.inference.forget is not None:
-            meaning["forget"] = dict(self.inference.forget)
+        meaning |= self.inference.meaning
         if self.time_field is not None:
             meaning["timestamp"] = list(self.time_field.path)
         if self.key is not None and self.key_field is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streaminfer.models.model import Model, Posterior, Vector
+from streaminfer.spec import Inference
+from streaminfer.variational import blend
 from streaminfer.variational.snapshot import Snapshot
 
 
 class Base(NamedTuple):
-    """A posterior as published: its version, how many events it has, the statistics and what they give."""
+    """A posterior to start from: its version, how many events it has, the statistics and what they give."""
 
     version: int
     n_events: int
@@ -22,9 +24,10 @@ def prior(model: Model) -> Base:
     return Base(0, 0, model.empty(), model.posterior(model.empty()))
 
 
-def of(model: Model, snapshot: Snapshot) -> Base:
+def of(model: Model, inference: Inference, snapshot: Snapshot) -> Base:
     """What a snapshot offers to start from."""
-    return Base(snapshot.version, snapshot.n_events, snapshot.statistics, model.posterior(snapshot.statistics))
+    statistics = blend.iterate(model, inference, snapshot)
+    return Base(snapshot.version, snapshot.n_events, statistics, model.posterior(statistics))
 
 
 def too_old(n_events: int, base_events: int) -> bool:

@@ -1,4 +1,4 @@
-"""The fold `add`: how the master takes increments into the posterior.
+"""How the master takes increments into the posterior: the fold `add`, and `blend` where the method is svi.
 
 An increment continues the frontier of its partition or it is dropped; nothing is held. So every event is in the
 posterior exactly once, whatever workers repeat.
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
-from streaminfer.spec import Drift
-from streaminfer.variational import drift
+from streaminfer.spec import Drift, Inference
+from streaminfer.variational import blend, drift
+from streaminfer.variational.base import too_old
 from streaminfer.variational.forgetting import Clocks, Forgetting, total
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import hastened
@@ -63,8 +64,13 @@ def add(
     fresh_from: int,
     forgetting: Forgetting | None = None,
     watch: Drift | None = None,
+    inference: Inference | None = None,
+    base_events: int | None = None,
 ) -> tuple[Snapshot, Outcome]:
     """eta <- eta + delta where the increment begins at the frontier, else no change but a count.
+
+    By svi, as `inference` says, it is a step instead (see `blend`). With `base_events`, the events that the increment's
+    base had, one whose base is too old is left to the worker to compute again (see `base.too_old`).
 
     With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior. With `watch`,
     scores are watched for drift, and after an alarm more may be forgotten (see `reaction`).
@@ -73,16 +79,22 @@ def add(
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
     """
     outcome = place(snapshot, increment)
-    held = Held(snapshot.statistics, snapshot.clocks)
+    held, stepped = Held(snapshot.statistics, snapshot.clocks), snapshot
     if outcome is Outcome.FOLDED and increment.n_events:
-        held, outcome = _guarded(model, held, increment, fresh_from, _reacting(snapshot, forgetting, watch))
+        if model.needs_base and base_events is not None and too_old(snapshot.n_events, base_events):
+            outcome = Outcome.STALE_BASE
+        elif inference is not None and inference.method == "svi":
+            stepped, outcome = _stepped(model, inference, snapshot, increment)
+            held = held._replace(statistics=stepped.statistics)
+        else:
+            held, outcome = _guarded(model, held, increment, fresh_from, _reacting(snapshot, forgetting, watch))
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
     if not absorbed and forgetting is not None:
         held = _taken(model, held, forgetting.passed(model, held.clocks, increment))
     folded = replace(
-        snapshot,
+        stepped,
         statistics=held.statistics,
         clocks=held.clocks,
         frontier={**snapshot.frontier, increment.partition: increment.end},
@@ -152,6 +164,20 @@ def _guarded(
         if _proper(model, damped.statistics):
             return damped, Outcome.DAMPED
     return held, Outcome.REJECTED
+
+
+def _stepped(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
+    """A snapshot one step on where the increment gives a proper posterior, else as it was.
+
+    Steps blend statistics of events, all of which are proper: so one that is not is not damped.
+    """
+    if not _proper(model, increment.statistics):
+        return snapshot, Outcome.REJECTED
+    stepped = blend.step(model, inference, snapshot, increment)
+    counted = replace(stepped, n_events=snapshot.n_events + increment.n_events)
+    if not _proper(model, blend.iterate(model, inference, counted), blend.published(model, inference, counted)):
+        return snapshot, Outcome.REJECTED
+    return stepped, Outcome.FOLDED
 
 
 def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:

@@ -19,10 +19,11 @@ class Snapshot:
     `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
     holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
-    what came of it. Of a keyed posterior it is one shard, with `n_keys` keys whose statistics are elsewhere, after
-    `n_expired` were dropped; `stamps` are the newest timestamps by partition where keys expire, 0 without a key of this
-    shard; `prior` is the section of a spec that says it, where it is fitted to the keys, when there were `n_pooled`
-    events.
+    what came of it. By svi `statistics` are a blend of those of one event after `n_steps`, and `average` is that of
+    the blends where steps are constant. Of a keyed posterior it is one shard, with `n_keys` keys whose statistics are
+    elsewhere, after `n_expired` were dropped; `stamps` are the newest timestamps by partition where keys expire, 0
+    without a key of this shard; `prior` is the section of a spec that says it, where it is fitted to the keys, when
+    there were `n_pooled` events.
     """
 
     fingerprint: str
@@ -38,6 +39,7 @@ class Snapshot:
     n_dropped: int = 0
     n_keys: int = 0
     n_expired: int = 0
+    n_steps: int = 0
     score: float = 0.0
     staleness: int = 0
     created_at: int = 0
@@ -46,6 +48,7 @@ class Snapshot:
     prior: str | None = None
     n_pooled: int = 0
     stamps: Mapping[int, int] = field(default_factory=dict)
+    average: NDArray[np.float64] | None = None
 
     @property
     def n_effective(self) -> float:

@@ -74,7 +74,7 @@ def encode(
 def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
     """The statistics, then every clock with its own; those of an only clock are the statistics."""
     clocks = [(index, snapshot.clocks[index]) for index in sorted(snapshot.clocks)]
-    numbers = [snapshot.statistics]
+    numbers = [snapshot.statistics, *([] if snapshot.average is None else [snapshot.average])]
     for index, clock in clocks:
         numbers.append(np.array([index, clock.n_effective, clock.newest]))
         if len(clocks) > 1:
@@ -110,6 +110,8 @@ def _manifest(
         "n_statistics": n_statistics,
         "n_keys": snapshot.n_keys,
         "n_expired": snapshot.n_expired,
+        "n_steps": snapshot.n_steps,
+        "averaged": snapshot.average is not None,
         "prior": snapshot.prior,
         "n_pooled": snapshot.n_pooled,
         "drift": state,
@@ -168,7 +170,9 @@ class Assembler:
 
 def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Snapshot:
     n_statistics = manifest["n_statistics"]
-    n_clocks = _n_clocks(n_statistics, size)
+    averaged = manifest["averaged"]
+    n_clocks = _n_clocks(n_statistics - size * averaged, size)
+    n_clocks = None if averaged and n_clocks != 0 else n_clocks
     if n_clocks is None or n_clocks > most_clocks:
         raise BadValue(f"{n_statistics} statistics where the model has {size}")
     numbers = vectors.join([payload], len(payload) // 8)
@@ -197,6 +201,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         prior=manifest["prior"],
         stamps=stamps,
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
+        average=numbers[size : 2 * size].copy() if averaged else None,
         drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
         **counts,
     )

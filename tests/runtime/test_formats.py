@@ -13,6 +13,7 @@ from streaminfer.runtime.produce import publish_rows
 from streaminfer.runtime.worker import Worker
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational import svb
+from streaminfer.variational.base import prior
 from streaminfer.variational.increment import Increment
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.formats import format_of
@@ -125,7 +126,7 @@ def test_an_increment_counts_no_more_events_than_its_records_can_have() -> None:
 
 
 def _increment(spec: Spec, n_events: int) -> Increment:
-    step = svb.step(spec.model, spec.model.posterior(spec.model.empty()), np.ones((n_events, 1)))
+    step = svb.step(spec.model, prior(spec.model), np.ones((n_events, 1)))
     return Increment(
         fingerprint=spec.fingerprint, writer="x", topic="demo.events", partition=0, begin=0, end=4, n_events=n_events,
         n_dead_lettered=0, n_lost=0, base_version=0, score=0.0, statistics=step.statistics,

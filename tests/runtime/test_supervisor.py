@@ -15,6 +15,7 @@ import pytest
 from streaminfer.runtime import supervisor as module
 from streaminfer.runtime.process import SUPERVISOR_VARIABLE
 from streaminfer.runtime.supervisor import Child, GaveUp, Supervisor, children_of
+from streaminfer.spec import parse_spec
 
 
 class TinySupervisor(Supervisor):
@@ -161,7 +162,8 @@ def test_children_know_their_supervisor() -> None:
 
 
 def test_the_processes_of_a_spec() -> None:
-    found, other = children_of(2, "s.yaml", "embedded:x", 1), children_of(2, "s.yaml", "embedded:x", 1)
+    spec = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
+    found, other = (children_of(spec, 2, "s.yaml", "embedded:x", 1) for _ in range(2))
     instances = [child.arguments[5] for child in (*found, *other)]
     assert len(set(instances)) == 6, "two `up` on one bus must not replace each other's processes"
     assert [(child.name, child.arguments) for child in found] == [

@@ -105,7 +105,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "did you mean 'a'? known: a, b, y (got 'x')"),
     (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
      f"known: {INFERENCE} (got 1)"),
-    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb (got 'SVB')"),
+    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi (got 'SVB')"),
     (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
      "1000000 (got 1000001)"),
     (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "

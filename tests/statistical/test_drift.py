@@ -11,6 +11,7 @@ import pytest
 
 from streaminfer import parse_spec
 from streaminfer.variational import drift, svb
+from streaminfer.variational.base import Base, prior
 from streaminfer.variational.drift import Scored, State
 from streaminfer.variational.forgetting import ByEvents, Clocks, total
 from streaminfer.variational.increment import Increment
@@ -63,7 +64,7 @@ def scores(
     made = parse_spec({"name": "demo", "model": MODELS[model]}).model
     rule = ByEvents(half_life or 1e15)
     clocks: Clocks = {}
-    base, at, found = made.posterior(made.empty()), 0, []
+    base, at, found = prior(made), 0, []
     for t in range(n):
         size = sizes(rng, t)
         events = np.asarray(draw(rng, size, at), dtype=np.float64).reshape(size, -1)
@@ -72,7 +73,8 @@ def scores(
         change = Increment("", "", "", 0, at - size, at, size, 0, 0, 0, done.score, done.statistics)
         clocks = rule.fold(made, clocks, change)
         if t % FRESH == FRESH - 1:
-            base = made.posterior(total(made, clocks))
+            held = total(made, clocks)
+            base = Base(t, at, held, made.posterior(held))
         found.append(Scored(0, at, size, done.score))
     return found
 

@@ -21,6 +21,7 @@ class Guarded:
     """Statistics are one sum, which must stay above -limit: precision = limit + sum x."""
 
     kind: ClassVar[str] = "guarded"
+    methods: ClassVar[tuple[str, ...]] = ("svb",)
     exactness: ClassVar[str] = "approximate"
     needs_base: ClassVar[bool] = True
     options: ClassVar[Section] = Section([Option("field", Text(), "a number")])
@@ -42,7 +43,11 @@ class Guarded:
     def empty(self) -> Vector:
         return np.zeros(1)
 
-    def statistics(self, events: Matrix, weights: Vector | None = None) -> Vector:
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    def absorb(self, base: GuardedPosterior, events: Matrix, weights: Vector | None = None) -> Vector:
         return events.sum(axis=0) if weights is None else weights @ events
 
     def merge(self, a: Vector, b: Vector) -> Vector:

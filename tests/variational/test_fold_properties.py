@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from streaminfer.models.poisson import Poisson
 from streaminfer.variational import fold, svb
+from streaminfer.variational.base import prior
 from streaminfer.variational.increment import Increment
 from tests.variational.guarded import change
 
 MODEL = Poisson("k")
-PRIOR = MODEL.posterior(MODEL.empty())
+PRIOR = prior(MODEL)
 
 
 def _increments(partition: int, counts: list[int], cuts: list[int]) -> list[Increment]:

@@ -13,6 +13,7 @@ import pytest
 
 from streaminfer.models.model import Model
 from streaminfer.variational import fold, forgetting, rules, svb
+from streaminfer.variational.base import prior
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.forgetting import ByEvents, ByTime, Clock, Clocks, Forgetting
 from streaminfer.variational.increment import Increment
@@ -55,13 +56,12 @@ def stream(example: Example, sizes: tuple[int, ...] = (31, 8, 17), seed: int = 1
 def increments(model: Model, given: Stream, rule: Forgetting, rng: np.random.Generator) -> list[list[Increment]]:
     """As workers make them: every partition cut into minibatches at random."""
     found: list[list[Increment]] = []
-    prior = model.posterior(model.empty())
     for p, (events, times) in enumerate(zip(given.events, given.times, strict=True)):
         cuts = sorted({0, len(events), *rng.integers(0, len(events) + 1, rng.integers(0, 6)).tolist()})
         found.append([])
         for begin, end in pairwise(cuts):
             weights = rule.weights(end - begin, times[begin:end])
-            step = svb.step(model, prior, events[begin:end], weights)
+            step = svb.step(model, prior(model), events[begin:end], weights)
             found[-1].append(change(
                 0.0, partition=p, begin=begin, end=end, n_events=end - begin, statistics=step.statistics,
                 n_effective=float(weights.sum()), newest=float(times[begin:end].max()),

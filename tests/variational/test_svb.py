@@ -9,6 +9,7 @@ import pytest
 
 from streaminfer.models.model import Model
 from streaminfer.variational import svb
+from streaminfer.variational.base import Base, prior
 from tests.models.examples import EXAMPLES, Example, model_of
 from tests.variational.guarded import Guarded
 
@@ -18,7 +19,7 @@ ALL = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example
 @ALL
 def test_an_empty_minibatch_changes_nothing(example: Example) -> None:
     model = model_of(example)
-    step = svb.step(model, model.posterior(model.empty()), np.empty((0, len(model.fields))))
+    step = svb.step(model, prior(model), np.empty((0, len(model.fields))))
     assert step.score == 0.0
     assert step.statistics.tolist() == model.empty().tolist()
 
@@ -27,8 +28,9 @@ def test_an_empty_minibatch_changes_nothing(example: Example) -> None:
 def test_the_step_is_the_statistics_and_the_score_of_the_base(example: Example) -> None:
     model: Model = model_of(example)
     events = example.events(np.random.default_rng(1), 20)
-    base = model.posterior(model.statistics(events[:5]))
-    step = svb.step(model, base, events[5:])
+    statistics = model.statistics(events[:5])
+    base = model.posterior(statistics)
+    step = svb.step(model, Base(1, 5, statistics, base), events[5:])
     assert np.array_equal(step.statistics, model.statistics(events[5:]))
     assert step.score == pytest.approx(float(sum(base.log_predictive(events[i : i + 1])[0] for i in range(5, 20))))
 
@@ -37,6 +39,6 @@ def test_the_step_is_the_statistics_and_the_score_of_the_base(example: Example) 
 def test_a_score_stays_finite(x: float) -> None:
     model = Guarded()
     with np.errstate(over="ignore"):
-        step = svb.step(model, model.posterior(model.empty()), np.array([[x]]))
+        step = svb.step(model, prior(model), np.array([[x]]))
     assert step.score == svb.LOWEST
     assert math.isfinite(10**7 * svb.LOWEST)

@@ -1,0 +1,174 @@
+"""The spec's section `inference`: by which method, in which minibatches, how events are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from streaminfer.models.model import Latent, Model
+from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
+
+METHODS: Final = ("svb", "svi")
+
+FORGET: Final = OneKey(
+    (
+        Option(
+            "half_life_events",
+            Number(minimum=0.01, maximum=1e15),
+            "An event counts half after this many further events of its partition.",
+        ),
+        Option(
+            "half_life_seconds",
+            Number(minimum=0.001, maximum=1e12),
+            "An event counts half when the newest event of all is this much newer.",
+        ),
+        Option(
+            "window_events",
+            Integer(1, 10**15),
+            "Only the events at this many last positions of each partition count, to within a 64th.",
+        ),
+        Option(
+            "window_seconds",
+            Number(minimum=0.01, maximum=1e12),
+            "Only events at most this much older than the newest of all count, to within a 64th.",
+        ),
+    )
+)
+
+STEP: Final = Section(
+    (
+        Option(
+            "tau", Number(minimum=0.0, maximum=1e9), "Delays the schedule (tau + t)^-kappa of steps t = 1, 2, …", 64.0
+        ),
+        Option("kappa", Number(above=0.5, maximum=1.0), "How fast the steps of the schedule become smaller.", 0.7),
+        Option(
+            "constant",
+            Number(above=0.0, maximum=1.0),
+            "The size of every step; what is published is then an average of the later posteriors.",
+            None,
+        ),
+    )
+)
+
+
+def _complete(options: dict[str, Any]) -> dict[str, Any]:
+    """Steps have sizes where there are steps, also where nobody says which."""
+    if options["method"] == "svi" and options["step"] is None:
+        options["step"] = STEP.check({}, "step", [])
+    return options
+
+
+INFERENCE: Final = Section(
+    (
+        Option("method", Choice(METHODS), "The method of inference.", "svb"),
+        Option("minibatch", Integer(1, 1_000_000), "Minibatches end at multiples of this many positions.", 256),
+        Option(
+            "linger_ms",
+            Integer(0, 3_600_000),
+            "How long events may wait for a full minibatch; 0: always, so that boundaries depend on positions alone.",
+            100,
+        ),
+        Option(
+            "max_staleness",
+            Integer(0, 10_000),
+            "Minibatches a worker may be ahead of the posterior it starts from, for models that need one.",
+            8,
+        ),
+        Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 100),
+        Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
+        Option("forget", FORGET, "How old events lose their weight; not set means that all count alike.", None),
+        Option(
+            "local_iterations",
+            Integer(1, 10_000),
+            "Passes over a minibatch at most, where svb learns a model with latent variables; not set means 20.",
+            None,
+        ),
+        Option("step", STEP, "The sizes of the steps of svi.", None),
+        Option(
+            "population",
+            Integer(1, 10**15),
+            "How many events the posterior of svi stands for; not set means as many as were seen so far.",
+            None,
+        ),
+    ),
+    _complete,
+)
+
+ONLY_WITH: Final[Mapping[str, tuple[str, ...]]] = {
+    "forget": ("svb",),
+    "local_iterations": ("svb",),
+    "step": ("svi",),
+    "population": ("svi",),
+}
+"""Options that mean something with these methods alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """The size of step t = 1, 2, ...: `constant`, else (tau + t)^-kappa (Robbins & Monro 1951)."""
+
+    tau: float = 64.0
+    kappa: float = 0.7
+    constant: float | None = None
+
+    def at(self, t: int) -> float:
+        return self.constant if self.constant is not None else float((self.tau + t) ** -self.kappa)
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """How events become a posterior."""
+
+    method: str
+    minibatch: int
+    linger_ms: int
+    max_staleness: int
+    snapshot_ms: int
+    snapshot_events: int
+    forget: Mapping[str, float] | None = None
+    local_iterations: int | None = None
+    step: StepSize | None = None
+    population: int | None = None
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What of it changes what an increment or a posterior means; only what is set."""
+        said = {
+            "forget": None if self.forget is None else dict(self.forget),
+            "local_iterations": self.local_iterations,
+            "step": None if self.step is None else asdict(self.step),
+            "population": self.population,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the times of events matter."""
+        return self.forget is not None and not self.forget.keys().isdisjoint({"half_life_seconds", "window_seconds"})
+
+    @property
+    def windowed(self) -> bool:
+        """Whether events leave the posterior altogether."""
+        return self.forget is not None and not self.forget.keys().isdisjoint({"window_events", "window_seconds"})
+
+
+def made(options: Mapping[str, Any]) -> Inference:
+    """From options that `INFERENCE` has checked."""
+    step = options["step"]
+    return Inference(**{**options, "step": None if step is None else StepSize(**step)})
+
+
+def check_inference(model: Model, inference: Inference) -> None:
+    """Raises OptionsError where a model cannot be inferred so, or an option would mean nothing."""
+    if inference.method not in model.methods:
+        rule = f"must be {' or '.join(model.methods)} with the model {model.kind}"
+        raise OptionsError("method", rule, inference.method)
+    for name, methods in ONLY_WITH.items():
+        value = getattr(inference, name)
+        if value is not None and inference.method not in methods:
+            rule = f"means nothing with the method {inference.method}, only with {' or '.join(methods)}: leave it out"
+            raise OptionsError(name, rule, value)
+    if inference.local_iterations is not None and not isinstance(model, Latent):
+        rule = f"means nothing with the model {model.kind}, whose minibatches need no passes: leave it out"
+        raise OptionsError("local_iterations", rule, inference.local_iterations)
