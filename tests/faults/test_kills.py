@@ -63,7 +63,8 @@ class Killer:
 
 def play(programs: Programs, url: str, case: Case, kills: int, seed: int, **inference: Any) -> None:
     """Kills while rows flow, lets the rest through, waits until everything is absorbed, and compares."""
-    spec = case.write_spec(programs.folder / "spec.yaml", "kills", minibatch=100, snapshot_ms=20, **inference)
+    rules = {"minibatch": 100, "snapshot_ms": 20, **inference}
+    spec = case.write_spec(programs.folder / "spec.yaml", "kills", **rules)
     data = case.write_csv(programs.folder / "data.csv")
     watcher = Watcher(programs, spec, url)
     feeder = Feeder(programs, spec, data, url, rows=250, nap=0.02)
