@@ -134,7 +134,7 @@ class GaussianMixture:
         if statistics.shape[1:] != (self.size,):
             raise DomainError(f"rows of statistics have shape {statistics.shape[1:]}, not ({self.size},)")
         rows = statistics.reshape(-1, centred.size(len(self.names)))
-        return centred.proper(rows, len(self.names)).reshape(-1, self.components).all(axis=1)
+        return np.asarray(centred.proper(rows, len(self.names)).reshape(-1, self.components).all(axis=1))
 
     def posterior(self, statistics: Vector) -> MixturePosterior:
         if statistics.shape != (self.size,):

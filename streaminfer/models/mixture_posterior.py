@@ -53,7 +53,7 @@ class MixturePosterior:
         """The best q(z = k) of each event (n, d), (K, n) (Bishop 2006, 10.46 to 10.49)."""
         densities = components.expected_log_densities(self.components, events)
         densities += self.expected_log_weights()[:, None]
-        shares = np.exp(densities - densities.max(axis=0))
+        shares: Matrix = np.exp(densities - densities.max(axis=0))
         shares /= shares.sum(axis=0)
         return shares
 

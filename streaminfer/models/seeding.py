@@ -25,7 +25,7 @@ def labels(events: Matrix, weights: Vector | None, k: int, seed: int) -> NDArray
     """
     distinct, places = np.unique(events, axis=0, return_inverse=True)
     places = places.reshape(-1)
-    masses = np.bincount(places, weights)
+    masses = np.bincount(places, weights).astype(np.float64)
     points = _in_units(distinct)
     centres = _spread_out(points, masses, k, np.random.default_rng(seed))
     nearest = _nearest(points, centres)
