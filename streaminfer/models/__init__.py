@@ -8,6 +8,7 @@ from typing import Final
 from streaminfer.models.bernoulli import Bernoulli
 from streaminfer.models.categorical import Categorical
 from streaminfer.models.gaussian import Gaussian
+from streaminfer.models.gaussian_mixture import GaussianMixture
 from streaminfer.models.linear_regression import LinearRegression
 from streaminfer.models.model import Model
 from streaminfer.models.poisson import Poisson
@@ -18,4 +19,5 @@ MODELS: Final[Mapping[str, type[Model]]] = {
     "poisson": Poisson,
     "gaussian": Gaussian,
     "linear_regression": LinearRegression,
+    "gaussian_mixture": GaussianMixture,
 }
