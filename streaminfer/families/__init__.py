@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaminfer.families import beta, dirichlet, gamma, gaussian, normal_inverse_gamma, normal_inverse_wishart
+from streaminfer.families import (
+    beta,
+    diagonal_gaussian,
+    dirichlet,
+    gamma,
+    gaussian,
+    normal_inverse_gamma,
+    normal_inverse_wishart,
+)
 from streaminfer.families.family import Family
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "beta": beta,
+    "diagonal-gaussian": diagonal_gaussian,
     "dirichlet": dirichlet,
     "gamma": gamma,
     "gaussian": gaussian,

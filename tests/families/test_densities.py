@@ -38,6 +38,7 @@ def niw_log_density(p: Any, draws: Any) -> np.ndarray:
 
 LOG_DENSITY: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "beta": lambda p, x: stats.beta(p.alpha, p.beta).logpdf(x),
+    "diagonal-gaussian": lambda p, x: stats.norm(p.mean, p.precision**-0.5).logpdf(x).sum(axis=1),
     "dirichlet": lambda p, x: stats.dirichlet(p.concentration).logpdf(x.T / x.T.sum(axis=0)),
     "gamma": lambda p, x: stats.gamma(p.shape, scale=1 / p.rate).logpdf(x),
     "gaussian": gaussian_log_density,
@@ -46,6 +47,7 @@ LOG_DENSITY: dict[str, Callable[[Any, Any], np.ndarray]] = {
 }
 LOG_BASE: dict[str, Callable[[Any], np.ndarray]] = {
     "beta": lambda x: -np.log(x) - np.log1p(-x),
+    "diagonal-gaussian": lambda x: np.zeros(len(x)),
     "dirichlet": lambda x: -np.log(x).sum(axis=1),
     "gamma": lambda x: -np.log(x),
     "gaussian": lambda x: np.zeros(len(x)),
