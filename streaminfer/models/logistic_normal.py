@@ -1,8 +1,8 @@
 """The mean of a logistic function of a Gaussian number, in closed form up to rounding.
 
 For mean -k <= 0 and deviation s, E[sigmoid(a)] = Phi(-k/s) + integral over a > 0 of (N(a; k) - N(a; -k)) / (1 + e^a).
-With 1 / (1 + e^a) = z / (1 + z), z = e^-a in [0, 1], and a polynomial for 1 / (1 + z), the integral is a sum of those of
-e^(-b a) N(a; k), which are known. All terms that matter are positive, so digits are kept far into the tail.
+With 1 / (1 + e^a) = z / (1 + z), z = e^-a in [0, 1], and a polynomial for 1 / (1 + z), the integral is a sum of those
+of e^(-b a) N(a; k), which are known. All terms that matter are positive, so digits are kept far into the tail.
 """
 
 from __future__ import annotations

@@ -19,4 +19,23 @@ def _labelled(rng: np.random.Generator, n: int) -> np.ndarray:
 _CLASSIFIER = {"features": ["a", "b"], "target": "y"}
 _SKEWED = {"mean": [0.5, -1.0, 0.3], "precision": [0.4, 2.5], "intercept_precision": 0.3}
 LATENT_EXAMPLES: list[Example] = [
+    Example("logistic", "logistic_regression", _CLASSIFIER, _labelled),
+    Example("skewed-logistic", "logistic_regression", {**_CLASSIFIER, "intercept": True, "prior": _SKEWED}, _labelled),
+    Example("logistic-through-zero", "logistic_regression", {**_CLASSIFIER, "intercept": False}, _labelled),
+    Example("diagonal-logistic", "logistic_regression", {**_CLASSIFIER, "covariance": "diagonal"}, _labelled),
+    Example(
+        "skewed-diagonal-logistic",
+        "logistic_regression",
+        {**_CLASSIFIER, "covariance": "diagonal", "prior": _SKEWED},
+        _labelled,
+    ),
+    Example("probit", "probit_regression", _CLASSIFIER, _labelled),
+    Example("skewed-probit", "probit_regression", {**_CLASSIFIER, "sweeps": 3, "prior": _SKEWED}, _labelled),
+    Example("diagonal-probit", "probit_regression", {**_CLASSIFIER, "covariance": "diagonal"}, _labelled),
+    Example(
+        "swept-diagonal-probit",
+        "probit_regression",
+        {**_CLASSIFIER, "covariance": "diagonal", "sweeps": 4, "prior": _SKEWED},
+        _labelled,
+    ),
 ]
