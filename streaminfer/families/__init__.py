@@ -7,6 +7,7 @@ from typing import Final
 
 from streaminfer.families import (
     beta,
+    diagonal_gaussian,
     dirichlet,
     gamma,
     gaussian,
@@ -18,6 +19,7 @@ from streaminfer.families.family import Family
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "beta": beta,
+    "diagonal-gaussian": diagonal_gaussian,
     "dirichlet": dirichlet,
     "dirichlet-normal-inverse-wishart": mixture,
     "gamma": gamma,

@@ -8,6 +8,7 @@ import numpy as np
 
 from streaminfer.families import (
     beta,
+    diagonal_gaussian,
     dirichlet,
     gamma,
     gaussian,
@@ -21,6 +22,10 @@ OTHER = np.array([[1.2, -0.4, 0.1], [-0.4, 0.8, 0.0], [0.1, 0.0, 2.5]])
 
 EXAMPLES: dict[str, list[Any]] = {
     "beta": [beta.Parameters(2.5, 4.0), beta.Parameters(0.7, 0.9), beta.Parameters(1.0, 1.0)],
+    "diagonal-gaussian": [
+        diagonal_gaussian.Parameters(np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.5, 0.9])),
+        diagonal_gaussian.Parameters(np.array([0.3, 1.0, -1.0]), np.array([1.2, 0.8, 2.5])),
+    ],
     "dirichlet": [
         dirichlet.Parameters(np.array([2.0, 3.5, 1.2, 4.0])),
         dirichlet.Parameters(np.array([0.8, 1.5, 0.9, 2.0])),

@@ -48,6 +48,7 @@ def mixture_log_density(p: Any, draws: Any) -> np.ndarray:
 
 LOG_DENSITY: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "beta": lambda p, x: stats.beta(p.alpha, p.beta).logpdf(x),
+    "diagonal-gaussian": lambda p, x: stats.norm(p.mean, p.precision**-0.5).logpdf(x).sum(axis=1),
     "dirichlet": lambda p, x: stats.dirichlet(p.concentration).logpdf(x.T / x.T.sum(axis=0)),
     "dirichlet-normal-inverse-wishart": mixture_log_density,
     "gamma": lambda p, x: stats.gamma(p.shape, scale=1 / p.rate).logpdf(x),
@@ -57,6 +58,7 @@ LOG_DENSITY: dict[str, Callable[[Any, Any], np.ndarray]] = {
 }
 LOG_BASE: dict[str, Callable[[Any], np.ndarray]] = {
     "beta": lambda x: -np.log(x) - np.log1p(-x),
+    "diagonal-gaussian": lambda x: np.zeros(len(x)),
     "dirichlet": lambda x: -np.log(x).sum(axis=1),
     "dirichlet-normal-inverse-wishart": lambda x: (
         -np.log(x.weights).sum(axis=1) - (x.means.shape[2] + 2) / 2 * np.linalg.slogdet(x.covs)[1].sum(axis=1)

@@ -33,7 +33,9 @@ def test_order_place_and_units_do_not_matter() -> None:
     np.testing.assert_array_equal(seeding.labels(events[order], None, 5, 0), groups[order])
     for moved in (events * 2.0**30, events * [2.0**-40, 8.0], events * 2.0**-1000):
         np.testing.assert_array_equal(seeding.labels(moved, None, 5, 0), groups)
-    np.testing.assert_array_equal(seeding.labels(np.round(events) + 1e7, None, 5, 0), seeding.labels(np.round(events), None, 5, 0))
+    np.testing.assert_array_equal(
+        seeding.labels(np.round(events) + 1e7, None, 5, 0), seeding.labels(np.round(events), None, 5, 0)
+    )
 
 
 def test_a_weight_of_two_is_an_event_twice() -> None:
