@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.buses import params_with
 from tests.faults.identical import CASES, SERIAL
 from tests.faults.programs import Programs
 from tests.faults.test_kills import play
 
-IN_EVERY_RUN = ("gaussian_mixture", "svb"), ("logistic_regression", "svi")
-LATER = ("gaussian_mixture", "svi"), ("logistic_regression", "svb"), ("probit_regression", "svb")
+EVERY = [
+    (model, method) for model in CASES for method in ("svb", "svi") if (model, method) != ("probit_regression", "svi")
+]
+IN_EVERY_RUN = {"embedded": [("gaussian_mixture", "svb")], "kafka": [("logistic_regression", "svi")]}
+LATER = {bus: [each for each in EVERY if each not in rows] for bus, rows in IN_EVERY_RUN.items()}
 
 
 def killed(programs: Programs, url: str, model: str, method: str) -> None:
@@ -17,12 +21,12 @@ def killed(programs: Programs, url: str, model: str, method: str) -> None:
     play(programs, url, CASES[model](24_000, **rules), 5, seed=11, partitions=1, **rules)
 
 
-@pytest.mark.parametrize(("model", "method"), IN_EVERY_RUN)
+@pytest.mark.parametrize(("bus_url", "model", "method"), params_with(IN_EVERY_RUN), indirect=["bus_url"])
 def test_kills_change_no_digit(programs: Programs, bus_url: str, model: str, method: str) -> None:
     killed(programs, bus_url, model, method)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("model", "method"), LATER)
+@pytest.mark.parametrize(("bus_url", "model", "method"), params_with(LATER), indirect=["bus_url"])
 def test_kills_change_no_digit_of_any_other(programs: Programs, bus_url: str, model: str, method: str) -> None:
     killed(programs, bus_url, model, method)
