@@ -16,8 +16,8 @@ Numbers = NDArray[np.intp]
 class Documents(NamedTuple):
     """n documents, one after the other: document d has the entries from starts[d] to starts[d + 1].
 
-    An entry is the number of a word, which is a row of the topics at hand, and its count, finite and not below 0. A word
-    has one entry in a document at most.
+    An entry is the number of a word, which is a row of the topics at hand, and its count, finite and not below 0.
+    A word has one entry in a document at most.
     """
 
     starts: Numbers

@@ -21,10 +21,10 @@ TOLERANCE: Final = 1e-3
 """A mean change of a document's gamma below this is none."""
 MOST: Final = 100
 """Turns of the loop for one document, at most."""
-BLOCK: Final = 2**18
-"""Numbers in a block: 2 MB, what a core's cache holds."""
-CROWDED: Final = 0.8
-"""The part of a block's documents that must still move, or the others are taken out."""
+BLOCK: Final = 2**19
+"""Numbers in a block: 4 MB, so that a turn takes longer than the calls it is made of."""
+CROWDED: Final = 0.6
+"""The part of a block's documents that must still move, or others take the places of those that do not."""
 TINY: Final = 1e-150
 """A sum over topics below this has lost digits, or will with large counts: such documents are left to `careful`."""
 
@@ -41,15 +41,25 @@ class Local(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Documents padded to L entries: counts (D, L) of 0 and shares (D, L, K) of a word that is there are the padding."""
+    """D documents padded to L entries, with counts of 0 and a word that is there."""
 
-    shares: NDArray[np.float64]
+    members: Numbers
+    """(D,), which documents they are."""
+    places: Numbers
+    """(D, L), where their entries are."""
+    there: Flags
+    """(D, L), where there is no padding."""
     counts: Matrix
+    """(D, L)"""
+    shares: NDArray[np.float64]
+    """(D, L, K)"""
 
 
-class _Ended(NamedTuple):
+class _State(NamedTuple):
+    """Where each document is: gamma (n, K), turns taken (n,), and whether its sums left float64 (n,)."""
+
     gamma: Matrix
-    iterations: Numbers
+    turns: Numbers
     lost: Flags
 
 
@@ -68,30 +78,21 @@ def local(
     counts in the statistics; `gamma` (n, K) is where the loop starts, else every topic has an equal part of the words.
     """
     k = topics.rows.shape[1]
-    concentration = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k,))
-    if gamma is None:
-        gamma = concentration + documents.lengths[:, None] / k
-    ended = _Ended(gamma.copy(), np.zeros(documents.n, dtype=np.intp), np.zeros(documents.n, dtype=np.bool_))
-    shares, ratios, thetas = _shares(topics), np.zeros(len(documents.words)), np.zeros((documents.n, k))
-    for members in _blocks(documents, k):
-        places, there = _places(documents, members)
-        block = _Block(shares[documents.words[places]], np.where(there, documents.counts[places], 0.0))
-        _ascend(block, concentration, members, ended, tolerance, most)
-        theta = _theta(ended.gamma[members])
-        thetas[members] = theta
-        ratios[places[there]] = (block.counts / _sums(block, theta))[there]
-    ended.gamma[documents.entries == 0] = concentration
+    prior = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k,))
+    first = prior + documents.lengths[:, None] / k if gamma is None else gamma
+    state = _State(first.copy(), np.zeros(documents.n, dtype=np.intp), np.zeros(documents.n, dtype=np.bool_))
+    state.gamma[documents.entries == 0] = prior
+    shares = _shares(topics)
+    _ascend_all(shares, documents, prior, state, tolerance, most)
     counted = np.ones(documents.n) if weights is None else weights
-    kept = np.where(ended.lost, 0.0, counted)
-    statistics = shares * _spread(documents, ratios * kept[documents.owners], thetas, len(shares))
-    for d in np.flatnonzero(ended.lost):
+    statistics = shares * _spread(shares, documents, state.gamma, np.where(state.lost, 0.0, counted))
+    for d in np.flatnonzero(state.lost):
         own = slice(documents.starts[d], documents.starts[d + 1])
         words, counts = documents.words[own], documents.counts[own]
         logs = Topics(topics.rows[words], topics.totals).logs()
-        fitted = careful.fit(logs, counts, concentration, gamma[d], tolerance, most)
-        ended.gamma[d], ended.iterations[d] = fitted.gamma, fitted.iterations
-        statistics[words] += counted[d] * counts[:, None] * fitted.phi
-    return Local(statistics, ended.gamma, ended.iterations)
+        state.gamma[d], phi, state.turns[d] = careful.fit(logs, counts, prior, first[d], tolerance, most)
+        statistics[words] += counted[d] * counts[:, None] * phi
+    return Local(statistics, state.gamma, state.turns)
 
 
 def _shares(topics: Topics) -> Matrix:
@@ -108,61 +109,73 @@ def _theta(gamma: Matrix) -> Matrix:
     return np.exp(logs, out=logs)
 
 
-def _blocks(documents: Documents, k: int) -> list[Numbers]:
-    """The numbers of documents with words, longest first, cut where a padded block is full."""
+def _ascend_all(
+    shares: Matrix, documents: Documents, alpha: Vector, state: _State, tolerance: float, most: int
+) -> None:
+    """Goes through all documents with words, the shortest first, in blocks that are filled up as documents end."""
     entries = documents.entries
-    order = np.argsort(-entries, kind="stable")[: np.count_nonzero(entries)]
-    blocks, first = [], 0
-    while first < len(order):
-        size = max(1, BLOCK // (int(entries[order[first]]) * k))
-        blocks.append(order[first : first + size])
-        first += size
-    return blocks
+    waiting = np.argsort(entries, kind="stable")[np.count_nonzero(entries == 0) :]
+    moving = waiting[:0]
+    while len(moving) + len(waiting) > 0:
+        new = _room(entries[waiting], shares.shape[1], len(moving))
+        block = _block(shares, documents, np.concatenate([moving, waiting[:new]]))
+        waiting = waiting[new:]
+        moving = _ascend(block, alpha, state, tolerance, most)
 
 
-def _places(documents: Documents, members: Numbers) -> tuple[Numbers, Flags]:
-    """The entries of documents, padded with their first ones, and where they are no padding; both (D, L)."""
+def _room(entries: Numbers, k: int, taken: int) -> int:
+    """How many of documents with ascending `entries` a block with `taken` others has room for; one at least if any."""
+    sizes = (taken + 1 + np.arange(len(entries))) * entries * k
+    return int(max(np.searchsorted(sizes, BLOCK, side="right"), min(1, len(entries))))
+
+
+def _block(shares: Matrix, documents: Documents, members: Numbers) -> _Block:
     entries = documents.entries[members]
     across = np.arange(entries.max())
     there = across < entries[:, None]
-    return documents.starts[members][:, None] + np.where(there, across, 0), there
+    places = documents.starts[members][:, None] + np.where(there, across, 0)
+    counts = np.where(there, documents.counts[places], 0.0)
+    return _Block(members, places, there, counts, shares.take(documents.words[places], axis=0))
 
 
-def _sums(block: _Block, theta: Matrix) -> Matrix:
-    """The sum over topics of theta times share for each entry, (D, L)."""
-    return np.maximum(np.matmul(block.shares, theta[:, :, None])[:, :, 0], TINY)
+def _ascend(block: _Block, alpha: Vector, state: _State, tolerance: float, most: int) -> Numbers:
+    """Takes turns with all documents of a block while most of them move, and returns those that still do.
 
-
-def _ascend(
-    block: _Block, alpha: Vector, members: Numbers, ended: _Ended, tolerance: float, most: int
-) -> None:
-    """Goes on with all documents of a block until each has ended, and writes where it ended at its place.
-
-    A document's gamma is that of its own last turn, whatever the others of its block need.
+    What a document ends with is its own last turn, whatever the others of its block need.
     """
-    gamma, moving = ended.gamma[members], np.ones(len(members), dtype=np.bool_)
-    for turn in range(1, most + 1):
+    members, moving = block.members, np.ones(len(block.members), dtype=np.bool_)
+    gamma, turns = state.gamma[members], state.turns[members]
+    while np.count_nonzero(moving) > CROWDED * len(members):
         theta = _theta(gamma)
-        sums = _sums(block, theta)
-        ended.lost[members] |= moving & (sums.min(axis=1) <= TINY)
+        sums = np.matmul(block.shares, theta[:, :, None])[:, :, 0]
+        if sums.min() < TINY:
+            state.lost[members] |= moving & (sums.min(axis=1) < TINY)
+            np.maximum(sums, TINY, out=sums)
         after = np.matmul((block.counts / sums)[:, None, :], block.shares)[:, 0, :]
         after *= theta
         after += alpha
-        still = moving & (np.abs(after - gamma).mean(axis=1) >= tolerance) & (turn < most)
-        gamma, now = after, moving & ~still
-        ended.gamma[members[now]], ended.iterations[members[now]] = gamma[now], turn
-        moving, left = still, np.count_nonzero(still)
-        if left == 0:
-            return
-        if left <= CROWDED * len(members):
-            members, gamma, moving = members[still], gamma[still], moving[still]
-            block = _Block(block.shares[still], block.counts[still])
+        turns += moving
+        gamma -= after
+        ended = moving & ((np.abs(gamma, out=gamma).mean(axis=1) < tolerance) | (turns >= most))
+        gamma = after
+        state.gamma[members[ended]] = gamma[ended]
+        moving &= ~ended
+    state.gamma[members[moving]], state.turns[members] = gamma[moving], turns
+    return members[moving]
 
 
-def _spread(documents: Documents, ratios: Vector, thetas: Matrix, m: int) -> Matrix:
-    """The sum over documents of ratio times theta for each word, (m, K)."""
+def _spread(shares: Matrix, documents: Documents, gamma: Matrix, weights: Vector) -> Matrix:
+    """The sum over documents of weight · count · phi by share, (m, K)."""
     from scipy import sparse
 
-    table = sparse.csr_array((ratios, documents.words, documents.starts), shape=(documents.n, m))
-    spread: Matrix = table.T @ thetas
+    theta = _theta(gamma)
+    ratios = np.empty(len(documents.words))
+    owners, step = documents.owners, max(1, BLOCK // shares.shape[1])
+    for begin in range(0, len(ratios), step):
+        own = slice(begin, begin + step)
+        sums = np.einsum("ek,ek->e", shares.take(documents.words[own], axis=0), theta.take(owners[own], axis=0))
+        ratios[own] = documents.counts[own] / np.maximum(sums, TINY)
+    ratios *= weights[owners]
+    table = sparse.csr_array((ratios, documents.words, documents.starts), shape=(documents.n, len(shares)))
+    spread: Matrix = table.T @ theta
     return spread
