@@ -17,6 +17,7 @@ from streaminfer.spec import inference as inference_section
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
+from streaminfer.spec.words import check_words, with_words
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -79,7 +80,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     filled |= {} if key is None else {"key": key}
     with _together("model", file):
-        model = MODELS[kind].build(options)
+        model = MODELS[kind].build(with_words(options, folder))
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
@@ -89,6 +90,9 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         )  # fmt: skip
         fields = spec.event_fields
     with _together("", file):
+        if spec.words is not None:
+            reacts = spec.drift is not None and spec.drift.react is not None
+            check_words(kind, spec.data.format, key is not None, reacts, spec.inference)
         check_format(spec.data, fields)
     with _together("inference", file):
         inference_section.check_inference(model, spec.inference)
