@@ -1,7 +1,7 @@
 """Latent Dirichlet allocation (Blei, Ng, Jordan 2003): topics are distributions of words, documents mixtures of topics.
 
-theta_d ~ Dirichlet(document), beta_k ~ Dirichlet(topic); each word of a document is of a topic z ~ theta_d and drawn from
-beta_z. The algorithms are in `variational.lda`, the fold of their statistics in `variational.words`.
+theta_d ~ Dirichlet(document), beta_k ~ Dirichlet(topic); each word of a document is of a topic z ~ theta_d and drawn
+from beta_z. The algorithms are in `variational.lda`, the fold of their statistics in `variational.words`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Lda:
             Option(
                 "vocabulary",
                 Vocabulary(),
-                "The words that count: a list, or a file with one a line, relative to the spec; all others are passed over. "
-                "Not set means all words, as they are met.",
+                "The words that count: a list, or a file with one a line, relative to the spec; all others are passed "
+                "over. Not set means all words, as they are met.",
                 None,
             ),
             Option("shards", Integer(1, 256), "Into how many parts the words are divided; each has a master.", 1),

@@ -40,7 +40,8 @@ class Shards:
 
     def poll(self, timeout: float) -> bool:
         """Takes in what has come, and whether anything has; waits for the first shard alone."""
-        return any([follower.poll(timeout if i == 0 else 0.0) for i, follower in enumerate(self._followers)])
+        come = [follower.poll(timeout if i == 0 else 0.0) for i, follower in enumerate(self._followers)]
+        return any(come)
 
     def catch_up(self) -> Snapshot | None:
         """Reads to the ends as they are now."""

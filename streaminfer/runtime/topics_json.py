@@ -16,7 +16,7 @@ def truncated(topics: TopicsPosterior) -> bool:
 
 
 def parameters(topics: TopicsPosterior) -> dict[str, Any]:
-    """The section `parameters` of the document; `top` are the likeliest words of each topic, where not all are there."""
+    """The section `parameters` of the document; `top` are each topic's likeliest words, where not all are there."""
     if truncated(topics):
         return {"topics": {"top": _pairs(topics, scaled=False)}, "vocabulary": None, "n_words": len(topics.words)}
     moments = topics.moments()["topics"]

@@ -26,8 +26,8 @@ PORTION = 10_000
 class WordRows(Follower):
     """As any follower, with the rows of the snapshot; `snapshot` is None while they are not all there.
 
-    A log that is compacted while it is read can lack rows of an older snapshot, as newer ones of them are further on. The
-    count of words in a manifest tells (see `words.Head`): then nothing is shown until they are all there.
+    A log that is compacted while it is read can lack rows of an older snapshot, as newer ones of them are further on.
+    The count of words in a manifest tells (see `words.Head`): then nothing is shown until they are all there.
     """
 
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:

@@ -43,8 +43,8 @@ class WordShard(KeyedShard):
         done = super().restored()
         if done and not words.complete(self._words, Block(self._arena, self.snapshot)):
             raise Fatal(
-                f"{self._posterior}: the rows of words in the log are not those of the newest snapshot. Was a part of the "
-                "topic removed? Give the spec a new name to start over."
+                f"{self._posterior}: the rows of words in the log are not those of the newest snapshot. Was a part "
+                "of the topic removed? Give the spec a new name to start over."
             )
         return done
 
@@ -59,7 +59,7 @@ class WordShard(KeyedShard):
         self._metrics.outcome(outcome.value)
         self.urgent = self.urgent or not outcome.moved
 
-    def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:
+    def _described(self, snapshot: Snapshot) -> tuple[NDArray[np.float64], snapshots.About]:  # noqa: ARG002
         """Without natural parameters: those of a word are in its record."""
         spec = self._spec
         return np.empty(0), snapshots.About(

@@ -59,8 +59,8 @@ class Snapshot:
 def together(shards: Sequence[Snapshot], shared: bool = False) -> Snapshot:
     """One or more shards of a posterior as one: each partition's frontier is the lowest.
 
-    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own, or
-    where they are `shared` all of them, as every document has words of many shards.
+    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own,
+    or where they are `shared` all of them, as every document has words of many shards.
     """
     if len(shards) == 1:
         return shards[0]

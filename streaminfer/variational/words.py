@@ -1,7 +1,7 @@
 """The fold of models of words: a row of K numbers for each word, of which an increment touches few.
 
 By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho s / |B| (see `blend`); to touch only the
-rows of the increment, each is kept as of the step that touched it last, together with L = sum of log(1 - rho) up to then.
+rows of the increment, each is kept as of the step that touched it last, with L = sum of log(1 - rho) up to then.
 What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
 """
 

@@ -34,8 +34,8 @@ class Bad(NamedTuple):
 class Decoded(NamedTuple):
     """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records.
 
-    Where there is a field for the key, its column says which of `labels` an event has; where there is one for documents,
-    which of those in `bags`.
+    Where there is a field for the key, its column says which of `labels` an event has; where there is one for
+    documents, which of those in `bags`.
     """
 
     events: NDArray[np.float64]
