@@ -22,6 +22,8 @@ from streaminfer.variational.snapshot import Snapshot
 
 BEYOND: Final = 2
 """Numbers of a head after the sums: L, and the words that were counted."""
+ROOM: Final = 1 + 1e-6
+"""What roundings may add to the sum of probabilities, times."""
 MODULUS: Final = 1 << 53
 """Words are counted up to here, then from 0 again: float64 has every such number exactly."""
 
@@ -134,9 +136,14 @@ class _Change(NamedTuple):
 
 
 def _changed(model: Model, inference: Inference, block: Block, increment: Increment, keys: ByKey) -> _Change | None:
-    """None where an increment, or what it would give, is not finite or negative somewhere."""
+    """None where an increment, or what it would give, is not finite or negative somewhere.
+
+    The probabilities of a word's topics sum to 1, so its statistics to its count: one with more is no increment.
+    """
     arena, snapshot = block
-    if not model.proper(increment.statistics).all():
+    if not (increment.statistics <= ROOM * keys.counts[:, None]).all():
+        return None
+    if not model.proper(increment.statistics).all() or (increment.statistics.sum(axis=1) > ROOM * keys.counts).any():
         return None
     head = head_of(model, snapshot.statistics)
     rows = arena.firsts(keys.labels)
