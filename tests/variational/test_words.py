@@ -34,7 +34,9 @@ def label(word: int) -> bytes:
     return b"%d" % word
 
 
-def increment(spec: Spec, at: int, some: list[int], statistics: np.ndarray, n_events: int = 5, **more: Any) -> Increment:
+def increment(
+    spec: Spec, at: int, some: list[int], statistics: np.ndarray, n_events: int = 5, **more: Any
+) -> Increment:
     with np.errstate(all="ignore"):
         counts = np.nan_to_num(np.maximum(1.0, np.ceil(statistics.sum(axis=1))), nan=1.0, posinf=1.0)
     zeros = [np.zeros(len(some)) for _ in range(4)]
