@@ -146,7 +146,9 @@ def test_the_names_of_components_do_not_matter() -> None:
     renamed = model.posterior(statistics.reshape(3, -1)[order].ravel())
     plain = model.posterior(statistics)
     assert_close(renamed.moments()["means"].mean, plain.moments()["means"].mean[order], 1e-14)
-    assert_close(model.expected(renamed, events).reshape(3, -1), model.expected(plain, events).reshape(3, -1)[order], 1e-12)
+    assert_close(
+        model.expected(renamed, events).reshape(3, -1), model.expected(plain, events).reshape(3, -1)[order], 1e-12
+    )
     assert model.elbo(renamed, events) == pytest.approx(model.elbo(plain, events), rel=1e-12)
     assert_close(renamed.log_predictive(events), plain.log_predictive(events), 1e-12)
 
@@ -207,7 +209,7 @@ def exact_log_densities(mp: Any, own: np.ndarray, events: np.ndarray) -> list[An
 
 
 def test_the_predictive_is_a_mixture_of_scipys_ts() -> None:
-    model, q, events = overlapping("skewed-clouds")
+    _, q, events = overlapping("skewed-clouds")
     mean, kappa, dof, scale, _ = q.components
     weights = q.concentration / q.concentration.sum()
     ts = [
