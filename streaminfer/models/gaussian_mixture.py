@@ -19,7 +19,7 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models import centred, components, mixture_bound, seeding
 from streaminfer.models.events import Field
 from streaminfer.models.mixture_posterior import MixturePosterior
-from streaminfer.models.model import DomainError, Flags, Matrix, Vector
+from streaminfer.models.model import DomainError, Flags, Labels, Matrix, Vector
 from streaminfer.models.options import Integer, Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.priors import POSITIVE, REAL, spread
 
@@ -109,9 +109,11 @@ class GaussianMixture:
         """Of each component."""
         return niw.Parameters(np.array(self.mean), self.kappa, self.dof, np.diag(self.scale_diagonal))
 
-    @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        return {"means": self.names, "covs": self.names}
+    @cached_property
+    def labels(self) -> Mapping[str, Labels]:
+        """Components are called by their numbers, from 0."""
+        numbers = tuple(map(str, range(self.components)))
+        return {"weights": numbers, "means": (numbers, self.names), "covs": (numbers, self.names, self.names)}
 
     @property
     def size(self) -> int:
