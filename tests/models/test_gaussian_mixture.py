@@ -209,7 +209,7 @@ def exact_log_densities(mp: Any, own: np.ndarray, events: np.ndarray) -> list[An
 
 
 def test_the_predictive_is_a_mixture_of_scipys_ts() -> None:
-    model, q, events = overlapping("skewed-clouds")
+    _, q, events = overlapping("skewed-clouds")
     mean, kappa, dof, scale, _ = q.components
     weights = q.concentration / q.concentration.sum()
     ts = [
@@ -284,3 +284,12 @@ def test_defaults() -> None:
     model = build("gaussian_mixture", fields=FIELDS, components=4)
     assert (model.seed, model.concentration) == (0, (1.0,) * 4)
     assert (model.mean, model.kappa, model.dof, model.scale_diagonal) == ((0.0,) * 2, 0.01, 4.0, (1.0,) * 2)
+
+
+@every_example
+def test_every_axis_has_labels(example: Any) -> None:
+    model = model_of(example)
+    for name, moments in model.posterior(model.empty()).moments().items():
+        labels: Any = model.labels[name]
+        axes = labels if isinstance(labels[0], tuple) else [labels]
+        assert [len(axis) for axis in axes] == list(moments.mean.shape)
