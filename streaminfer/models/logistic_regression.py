@@ -97,8 +97,8 @@ class DiagonalLogisticRegression(LogisticRegression):
 
 
 def curvature(xi: Vector) -> Vector:
-    """2 lambda(xi) = tanh(xi / 2) / (2 xi), 1/4 at 0."""
-    curves: Vector = np.divide(np.tanh(0.5 * xi), 2 * xi, out=np.full(xi.shape, 0.25), where=xi > 0)
+    """2 lambda(xi) = tanh(xi / 2) / (2 xi), which is 1/4 to the last digit near 0."""
+    curves: Vector = np.divide(np.tanh(0.5 * xi), 2 * xi, out=np.full(xi.shape, 0.25), where=xi > 1e-8)
     return curves
 
 

@@ -11,9 +11,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from streaminfer.families import matrices
 from streaminfer.models.gaussian_weights import DiagonalWeights, FullWeights
 from streaminfer.models.model import Matrix, Vector
 
+_CERTAIN: Final = 39.0
+"""Above this phi / Phi is below the smallest number."""
 _TAIL: Final = -4.0
 _TERMS: Final = 24
 """Of the continued fraction; from the tail on they are exact in float64."""
@@ -37,6 +40,8 @@ class Ratios(NamedTuple):
 
 def ratios(z: float) -> Ratios:
     """In the tail by v = x + 1/(x + 2/(x + 3/(x + ...))), x = -z (Laplace's continued fraction)."""
+    if z > _CERTAIN:
+        return Ratios(0.0, 0.0, 1.0, 1.0)
     if z > _TAIL:
         v = _PEAK * math.exp(-0.5 * z * z) / (0.5 * math.erfc(-z / _ROOT_2))
         w = v * (v + z)
@@ -69,12 +74,15 @@ def full(base: FullWeights, rows: Matrix, signs: Vector, times: Vector, sweeps: 
 def _sweep_full(
     q: FullWeights, rows: Matrix, signs: list[float], times: list[float], linear: Vector, precision: Vector
 ) -> None:
-    """Replaces each site in its turn: covariance and mean change by rank one, O(d^2)."""
-    mean, cov = q.mean.copy(), q.moments().cov
-    assert cov is not None  # noqa: S101 (weights are a vector)
+    """Replaces each site in its turn: mean and a root C of the covariance C C' change by rank one, O(d^2).
+
+    A root keeps every variance positive (Potter's update): C (I - g f f'), f = C'x, with
+    (I - g f f')^2 = I - k f f', k = t / (1 + t f'f) for a change of the site's precision by t.
+    """
+    mean, root = q.mean.copy(), matrices.solve_lower_transposed(q.factor, np.eye(q.mean.size))
     for i, x in enumerate(rows):
-        across = cov @ x
-        variance, centre = max(float(x @ across), 0.0), float(x @ mean)
+        half = x @ root
+        variance, centre = float(half @ half), float(x @ mean)
         old_h, old_t = float(linear[i]), float(precision[i])
         left = 1 - old_t * variance
         if left < _LEFT:
@@ -82,9 +90,9 @@ def _sweep_full(
         cavity = variance / left
         h, t = _site(centre + cavity * (old_t * centre - old_h), cavity, signs[i])
         h, t = times[i] * h, times[i] * t
-        scale = 1 / (1 + (t - old_t) * variance)
-        mean += (scale * ((h - old_h) - (t - old_t) * centre)) * across
-        cov -= ((scale * (t - old_t)) * across)[:, None] * across
+        across, more, below = root @ half, t - old_t, 1 + (t - old_t) * variance
+        mean += ((h - old_h - more * centre) / below) * across
+        root -= (more / (below + math.sqrt(below)) * across)[:, None] * half
         linear[i], precision[i] = h, t
 
 
