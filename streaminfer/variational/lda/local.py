@@ -126,7 +126,7 @@ def _ascend_all(
 def _room(entries: Numbers, k: int, taken: int) -> int:
     """How many of documents with ascending `entries` a block with `taken` others has room for; one at least if any."""
     sizes = (taken + 1 + np.arange(len(entries))) * entries * k
-    return int(max(np.searchsorted(sizes, BLOCK, side="right"), min(1, len(entries))))
+    return max(int(np.searchsorted(sizes, BLOCK, side="right")), min(1, len(entries)))
 
 
 def _block(shares: Matrix, documents: Documents, members: Numbers) -> _Block:
@@ -177,5 +177,4 @@ def _spread(shares: Matrix, documents: Documents, gamma: Matrix, weights: Vector
         ratios[own] = documents.counts[own] / np.maximum(sums, TINY)
     ratios *= weights[owners]
     table = sparse.csr_array((ratios, documents.words, documents.starts), shape=(documents.n, len(shares)))
-    spread: Matrix = table.T @ theta
-    return spread
+    return np.asarray(table.T @ theta, dtype=np.float64)
