@@ -1,4 +1,4 @@
-"""What stochastic and memoized inference rest on, for LDA: identities that hold to rounding, and the mistakes they show."""
+"""What stochastic and memoized inference rest on, for LDA: identities to rounding, and the mistakes they show."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_visits_replace_what_a_minibatch_said_before_and_never_lower_the_bound()
 
 
 def test_one_minibatch_of_all_documents_is_batch_inference() -> None:
-    batch = absorb(SETTING.prior, DOCUMENTS, SETTING.alpha, None, SETTING.start(), iterations=6, settled=0.0)
+    batch = absorb(SETTING.prior, DOCUMENTS, SETTING.alpha, None, SETTING.start(), iterations=6, settled=0.0, warm=True)
     said, gamma = local(SETTING.prior.plus(SETTING.start()), DOCUMENTS, SETTING.alpha)[:2]
     for _ in range(5):
         said, gamma, _ = local(SETTING.prior.plus(said), DOCUMENTS, SETTING.alpha, gamma=gamma)
