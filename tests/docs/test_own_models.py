@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from scipy import optimize, special, stats
 
 from streaminfer import fit, parse_spec
 from streaminfer.families import beta, gamma
-from streaminfer.models.model import Conjugate, DomainError, Latent
+from streaminfer.models.model import Conjugate, DomainError, Filter, Latent, Model, Posterior
 from streaminfer.variational import base, coordinate_ascent
 from tests.contracts import test_models as contract
+from tests.docs.pages import ROOT, play, shell_in
 from tests.models.examples import Example, build
 
 WAITING = "queue_models.waiting:WaitingTime"
@@ -183,3 +186,19 @@ def test_visits_are_learned_from_a_stream(method: str) -> None:
         assert found.sd[name] == pytest.approx(sd, rel=0.05)
     assert (found.to_json()["family"], found.to_json()["exactness"]) == ("beta-gamma", "bound")
     assert found.to_json()["log_evidence"] is None
+
+
+PAGE = (ROOT / "docs" / "own-models.md").read_text()
+
+
+@pytest.mark.xdist_group("processes")
+def test_the_page_s_commands_and_outputs(tmp_path: Path) -> None:
+    assert play(PAGE, shell_in(tmp_path, ROOT / "docs" / "examples" / "own_model")) >= 9
+
+
+def test_the_page_names_every_member_and_its_links_lead_somewhere() -> None:
+    for sort in (Model, Conjugate, Latent, Filter, Posterior):
+        for name in [*vars(sort), *inspect.get_annotations(sort)]:
+            assert name.startswith("_") or re.search(rf"`(?:.*`, `)?{name}\b", PAGE), name
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert target.startswith("http") or (ROOT / "docs" / target).exists(), target
