@@ -18,7 +18,7 @@ from streaminfer.models.model import Matrix, Vector
 _CERTAIN: Final = 39.0
 """Above this phi / Phi is below the smallest number."""
 _TAIL: Final = -4.0
-_TERMS: Final = 24
+_TERMS: Final = 32
 """Of the continued fraction; from the tail on they are exact in float64."""
 _ROOT_2: Final = math.sqrt(2)
 _PEAK: Final = 1 / math.sqrt(2 * math.pi)
@@ -46,7 +46,9 @@ def ratios(z: float) -> Ratios:
         v = _PEAK * math.exp(-0.5 * z * z) / (0.5 * math.erfc(-z / _ROOT_2))
         w = v * (v + z)
         return Ratios(v, w, 1 - w, 1 + z * (v + z))
-    x = rest = -z
+    x = -z
+    # What the fraction goes on with is near the r with r = x + terms / r.
+    rest = 0.5 * (x + math.hypot(x, 2 * math.sqrt(_TERMS)))
     for k in range(_TERMS, 2, -1):
         rest = x + k / rest
     second = 2 / rest
