@@ -180,7 +180,7 @@ def plain_ep(model: Any, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cov = np.linalg.inv(prior + rows.T @ (sites[:, 1:] * rows))
         return cov @ (shift + sites[:, 0] @ rows), cov
 
-    for _ in range(40):
+    for _ in range(25):
         for i, (x, sign) in enumerate(zip(rows, signs, strict=True)):
             mean, cov = posterior()
             centre, variance = x @ mean, x @ cov @ x
@@ -192,7 +192,7 @@ def plain_ep(model: Any, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_sweeps_reach_the_fixed_point_of_expectation_propagation() -> None:
-    model = build("probit_regression", **CLASSIFIER, sweeps=60)
+    model = build("probit_regression", **CLASSIFIER, sweeps=40)
     events = draw(8)
     mean, cov = plain_ep(model, events)
     moments = model.posterior(model.absorb(model.posterior(model.empty()), events)).moments()["weights"]
@@ -245,7 +245,7 @@ def test_diagonal_sweeps_reach_their_fixed_point() -> None:
     events = draw(4)
     rows, signs = model.design(events)
     sites, total = np.zeros((4, 2, 2)), model.posterior(model.empty()).natural.reshape(2, 2)
-    for _ in range(40):
+    for _ in range(25):
         for i, (x, sign) in enumerate(zip(rows, signs, strict=True)):
             linear, precision = total - sites[i]
             means, variances = tilted_by_grid(linear / precision, 1 / precision, x, sign)
