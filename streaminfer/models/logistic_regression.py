@@ -18,9 +18,9 @@ from streaminfer.models.binary_regression import BinaryPosterior, BinaryRegressi
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.options import Section
 
-_ITERATIONS: Final = 200
-_TOLERANCE: Final = 1e-8
-"""A change of no curvature by more than this part of itself is none."""
+_ITERATIONS: Final = 100
+_TOLERANCE: Final = 1e-6
+"""A curvature that changes by less than this part of itself has settled."""
 _FLATTEST: Final = 1e-300
 """A smaller curvature, of an event that hardly counts and is far from 0, would leave nothing to divide by."""
 _PLAIN: Final = 1e12
