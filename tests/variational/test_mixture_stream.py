@@ -12,6 +12,7 @@ import pytest
 from streaminfer.variational import base, coordinate_ascent, fold, svb
 from streaminfer.variational.increment import Increment
 from tests.models.examples import build
+from tests.variational.plain import SVB
 
 FILE = Path(__file__).parents[1] / "data" / "image_segments.csv"
 FIELDS = FILE.read_text().partition("\n")[0].split(",")
@@ -25,7 +26,7 @@ def streamed(model: Any, events: np.ndarray, minibatch: int = 100) -> Any:
     snapshot = replace(fold.start(model, "f"), frontier={0: 0})
     for begin in range(0, len(events), minibatch):
         part = events[begin : begin + minibatch]
-        step = svb.step(model, base.of(model, snapshot), part)
+        step = svb.step(model, base.of(model, SVB, snapshot), part)
         increment = Increment(
             fingerprint="f", writer="w", topic="", partition=0, begin=begin, end=begin + len(part), n_events=len(part),
             n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score, statistics=step.statistics,
