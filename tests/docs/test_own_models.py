@@ -82,6 +82,26 @@ def test_waiting_times_have_their_closed_form() -> None:
     assert (document["model"], document["family"], document["exactness"]) == (WAITING, "gamma", "exact")
 
 
+def _weighted(forget: dict[str, float], times: np.ndarray, weights: np.ndarray) -> None:
+    spec = parse_spec(
+        {
+            "name": "waiting",
+            "model": {"kind": WAITING, "field": "minutes"},
+            "inference": {"minibatch": 64, "forget": forget},
+            "drift": {},
+        }
+    )
+    found = fit(spec, [{"minutes": t} for t in times.tolist()])
+    exact = [1 + math.fsum(weights), 1 + math.fsum(weights * times)]
+    np.testing.assert_allclose(found.posterior.natural, exact, rtol=1e-11)
+
+
+def test_waiting_times_are_forgotten_as_theory_says() -> None:
+    times, ages = np.random.default_rng(3).exponential(4.0, 1000), np.arange(999.0, -1.0, -1.0)
+    _weighted({"half_life_events": 100}, times, 0.5 ** (ages / 100))
+    _weighted({"window_events": 64}, times, (ages < 64).astype(float))
+
+
 def _visits(n: int, rate: float = 1.2) -> np.ndarray:
     rng = np.random.default_rng(2)
     return np.where(rng.random((n, 1)) < 0.3, 0.0, rng.poisson(rate, (n, 1)))
