@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, Final, TypeGuard
 
 from streaminfer.models.model import Model
@@ -88,7 +89,8 @@ def _said(error: BaseException) -> str:
 def _imported(kind: str) -> type[Any]:
     module, _, name = kind.partition(":")
     try:
-        holder = importlib.import_module(module)
+        with redirect_stdout(sys.stderr):  # on standard output programs may expect JSON, and nothing else
+            holder = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         raise OptionsError("kind", _import_rule(module, error), kind) from error
     if not hasattr(holder, name):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,35 +20,51 @@ from streaminfer import fit, parse_spec
 from streaminfer.families import beta, gamma
 from streaminfer.models.model import Conjugate, DomainError, Filter, Latent, Model, Posterior
 from streaminfer.variational import base, coordinate_ascent
+from tests.contracts import test_approximate_models as approximate
 from tests.contracts import test_models as contract
 from tests.docs.pages import ROOT, play, shell_in
 from tests.models.examples import Example, build
 
 WAITING = "queue_models.waiting:WaitingTime"
 VISITS = "queue_models.visits:Visits"
+PRIOR = {"alpha": 2.0, "beta": 3.0, "shape": 1.5, "rate": 0.5}
 
 
 def _times(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.exponential(4.0, (n, 1))
 
 
+def _customers(rng: np.random.Generator, n: int) -> np.ndarray:
+    return np.where(rng.random((n, 1)) < 0.3, 0.0, rng.poisson(1.2, (n, 1)))
+
+
 EXAMPLES = [
     Example("waiting", WAITING, {"field": "minutes"}, _times),
     Example("skewed-waiting", WAITING, {"field": "minutes", "prior": {"shape": 0.5, "rate": 20}}, _times),
 ]
-"""Rows of one's own; a model of yours goes here, and all checks below run on it."""
+"""Conjugate models: one of yours goes here, and all checks of `contract` run on it."""
+LATENT_EXAMPLES = [
+    Example("visits", VISITS, {"field": "k"}, _customers),
+    Example("skewed-visits", VISITS, {"field": "k", "prior": PRIOR}, _customers),
+]
+"""Other models: one of yours goes here, and all checks of `approximate` run on it."""
+NOT_ITS = {
+    "test_the_predictive_of_a_binary_target_sums_to_one",  # it has counts
+    "test_no_events_give_the_prior",  # of a family in the table; this one has a name of its own
+    "test_natural_parameters_are_those_of_the_family",
+}
 
 
-def _checks() -> Iterator[Any]:
-    """All checks of the contract that are given an example, with each value of what else they take."""
-    for name, check in vars(contract).items():
-        if name.startswith("test_") and "example" in inspect.signature(check).parameters:
+def _checks(module: ModuleType, left_out: Collection[str] = ()) -> Iterator[Any]:
+    """All checks of a contract that are given an example, with each value of what else they take."""
+    for name, check in vars(module).items():
+        if name.startswith("test_") and "example" in inspect.signature(check).parameters and name not in left_out:
             marks = [mark for mark in check.pytestmark if mark.name == "parametrize" and mark.args[0] != "example"]
             for values in [{mark.args[0]: value} for mark in marks for value in mark.args[1]] or [{}]:
                 yield pytest.param(check, values, id="-".join([name[5:], *map(str, values.values())]))
 
 
-CHECKS = list(_checks())
+CHECKS, APPROXIMATE_CHECKS = list(_checks(contract)), list(_checks(approximate, NOT_ITS))
 
 
 @pytest.mark.parametrize(("check", "values"), CHECKS)
@@ -56,8 +73,16 @@ def test_the_contract_of_conjugate_models(check: Callable[..., None], values: di
     check(example, **values)
 
 
-def test_the_contract_is_not_empty() -> None:
+@pytest.mark.parametrize(("check", "values"), APPROXIMATE_CHECKS)
+@pytest.mark.parametrize("example", LATENT_EXAMPLES, ids=[example.name for example in LATENT_EXAMPLES])
+def test_the_contract_of_other_models(check: Callable[..., None], values: dict[str, Any], example: Example) -> None:
+    check(example, **values)
+
+
+def test_the_contracts_are_not_empty() -> None:
     assert len(CHECKS) >= 15
+    assert len(APPROXIMATE_CHECKS) >= 10
+    assert set(vars(approximate)) >= NOT_ITS
 
 
 def test_their_sorts() -> None:
@@ -82,6 +107,26 @@ def test_waiting_times_have_their_closed_form() -> None:
     assert (document["model"], document["family"], document["exactness"]) == (WAITING, "gamma", "exact")
 
 
+def _weighted(forget: dict[str, float], times: np.ndarray, weights: np.ndarray) -> None:
+    spec = parse_spec(
+        {
+            "name": "waiting",
+            "model": {"kind": WAITING, "field": "minutes"},
+            "inference": {"minibatch": 64, "forget": forget},
+            "drift": {},
+        }
+    )
+    found = fit(spec, [{"minutes": t} for t in times.tolist()])
+    exact = [1 + math.fsum(weights), 1 + math.fsum(weights * times)]
+    np.testing.assert_allclose(found.posterior.natural, exact, rtol=1e-11)
+
+
+def test_waiting_times_are_forgotten_as_theory_says() -> None:
+    times, ages = np.random.default_rng(3).exponential(4.0, 1000), np.arange(999.0, -1.0, -1.0)
+    _weighted({"half_life_events": 100}, times, 0.5 ** (ages / 100))
+    _weighted({"window_events": 64}, times, (ages < 64).astype(float))
+
+
 def _visits(n: int, rate: float = 1.2) -> np.ndarray:
     rng = np.random.default_rng(2)
     return np.where(rng.random((n, 1)) < 0.3, 0.0, rng.poisson(rate, (n, 1)))
@@ -89,9 +134,6 @@ def _visits(n: int, rate: float = 1.2) -> np.ndarray:
 
 def _ascended(model: Visits, events: np.ndarray, passes: int = 500) -> VisitsPosterior:
     return model.posterior(coordinate_ascent.ascended(model, base.prior(model), events, None, passes, 1e-13))
-
-
-PRIOR = {"alpha": 2.0, "beta": 3.0, "shape": 1.5, "rate": 0.5}
 
 
 def _evidence(model: Visits, events: np.ndarray) -> float:

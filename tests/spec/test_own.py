@@ -144,6 +144,21 @@ def test_the_schema_of_editors_lets_own_models_have_any_options() -> None:
     assert not validator.is_valid(document("a" * 199 + ":B"))
 
 
+def test_a_class_of_the_program_itself_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For notebooks, whose module is __main__."""
+    monkeypatch.setattr(sys.modules["__main__"], "Mine", WaitingTime, raising=False)
+    assert parse_spec(document("__main__:Mine")).model == WaitingTime("t")
+
+
+def test_what_a_module_prints_is_kept_off_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "talking.py").write_text("print('hello')\nfrom queue_models.waiting import WaitingTime\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    parse_spec(document("talking:WaitingTime"))
+    assert capsys.readouterr() == ("", "hello\n")
+
+
 @pytest.mark.parametrize("command", ["validate", "topics", "snapshot"])
 def test_commands_that_only_read_import_it_and_tell_the_same(command: str, tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text("name: demo\nmodel: {kind: 'raising:Model'}\n")

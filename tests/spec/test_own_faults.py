@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from queue_models.visits import Visits
 from queue_models.waiting import WaitingTime
 
+from streaminfer import fit
 from streaminfer.models.events import Field
 from streaminfer.models.model import Conjugate, Filter, Latent, Model
 from streaminfer.models.options import Option, OptionsError, Section, Text
@@ -199,3 +201,16 @@ def test_attributes_of_instances_will_do(kind_of: Callable[[type], str]) -> None
 
     made.__init__ = init  # type: ignore[misc]
     assert parse_spec(document(kind_of(made))).model.size == 2
+
+
+def test_a_filter_is_a_model_too(kind_of: Callable[[type], str]) -> None:
+    """One that absorbs what the conjugate model would, and so has its posterior."""
+    made = without(WaitingTime, *own_faults._methods(Conjugate), *own_faults._properties(Conjugate))
+    made.absorb = lambda self, base, events, weights=None: WaitingTime.statistics(self, events, weights)  # type: ignore[attr-defined]
+    made.needs_base = True  # type: ignore[attr-defined]
+    spec = parse_spec({**document(kind_of(made)), "inference": {"minibatch": 7}})
+    assert isinstance(spec.model, Filter)
+    assert not isinstance(spec.model, Conjugate)
+    times = np.random.default_rng(1).exponential(4.0, 100).tolist()
+    found = fit(spec, [{"t": t} for t in times])
+    np.testing.assert_allclose(found.posterior.natural, [101, 1 + math.fsum(times)], rtol=1e-12)
