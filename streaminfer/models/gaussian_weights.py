@@ -50,7 +50,7 @@ class FullWeights:
 
     @staticmethod
     def proper(statistics: Matrix, prior: Prior) -> Flags:
-        """Which rows (k, size) `of` takes; one by one, as models that need a base have one posterior, not one for each key."""
+        """Which rows (k, size) `of` takes; one by one, as a model that needs a base has no posteriors of keys."""
         return np.array([_is_proper(FullWeights, prior, row) for row in statistics], dtype=np.bool_)
 
     @classmethod
@@ -150,7 +150,7 @@ class DiagonalWeights:
         return np.asarray(np.linalg.norm(rows / np.sqrt(self.precision), axis=1), dtype=np.float64)
 
     def divergence(self) -> float:
-        """KL(these weights || prior) = sum of (r - 1 - log r + precision_0 (mean - m)^2) / 2, r = precision_0 / precision."""
+        """KL(these weights || prior) = sum of (r - 1 - log r + p (mean - m)^2) / 2, r = p / precision, p the prior's."""
         mean, precision = self.prior
         ratio = precision / self.precision
         return 0.5 * float((ratio - 1 - np.log(ratio) + precision * (self.mean - mean) ** 2).sum())
