@@ -150,7 +150,7 @@ class DiagonalWeights:
         return np.asarray(np.linalg.norm(rows / np.sqrt(self.precision), axis=1), dtype=np.float64)
 
     def divergence(self) -> float:
-        """KL(these weights || prior) = sum of (r - 1 - log r + p (mean - m)^2) / 2, r = p / precision, p = the prior."""
+        """KL(these weights || prior) = sum of (r - 1 - log r + p (mean - m)^2) / 2, r = p / precision."""
         mean, precision = self.prior
         ratio = precision / self.precision
         return 0.5 * float((ratio - 1 - np.log(ratio) + precision * (self.mean - mean) ** 2).sum())
