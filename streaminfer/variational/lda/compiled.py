@@ -18,7 +18,7 @@ from streaminfer.variational.lda.blocks import TINY, State
 
 def ascend(shares: Matrix, documents: Documents, alpha: Vector, state: State, tolerance: float, most: int) -> None:
     """Goes through all documents with words, from state.gamma on, and leaves there where each ends."""
-    loop = kernel() or turns
+    loop: Any = kernel() or turns
     # For each kind of array, such as one that may only be read, numba would compile anew.
     given = [np.require(array, requirements=["C", "W"]) for array in (*documents, alpha)]
     loop(shares, *given, *state, float(tolerance), int(most), TINY)
