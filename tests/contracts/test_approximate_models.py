@@ -247,7 +247,9 @@ def test_extreme_events_are_absorbed(example: Example) -> None:
     model = model_of(example)
     together, everything = model.empty(), extreme_events(model)
     for events in everything:
-        assert_finite(model, learned(model, model.empty(), events))
+        faint = np.append(np.full(len(events) - 1, 2.0**-1000), 1.0)
+        for weights in (None, faint):
+            assert_finite(model, learned(model, model.empty(), events, weights))
         for _ in range(3):
             together = model.merge(together, learned(model, together, events))
         posterior = assert_finite(model, together)
