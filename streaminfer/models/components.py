@@ -21,6 +21,9 @@ from streaminfer.models.predictive import log_student_t
 _BLOCK: Final = 1 << 20
 """Numbers in an array over components, events and fields, which stays within a few megabytes."""
 
+LEAST: Final = 1e-30
+"""A smaller part of an event counts as none, so that counts keep their digits however they are scaled."""
+
 
 class Components(NamedTuple):
     """Mean (K, d), kappa and dof (K,), scale (K, d, d), and the lower Cholesky factors of the scales."""
@@ -34,6 +37,15 @@ class Components(NamedTuple):
     def one(self, k: int) -> niw.Parameters:
         """Component k by itself."""
         return niw.Parameters(self.mean[k], float(self.kappa[k]), float(self.dof[k]), self.scale[k])
+
+
+def moments(events: Matrix, shares: Matrix) -> Matrix:
+    """Centred moments (K, size) of events (n, d), each counted in component k as often as `shares` (K, n) say."""
+    shares = np.where(shares < LEAST, 0.0, shares)
+    present = shares.any(axis=1)
+    rows = np.zeros((len(shares), centred.size(events.shape[1])))
+    rows[present] = centred.statistics(events, shares[present])
+    return rows
 
 
 def absorbed(rows: centred.Rows, prior: niw.Parameters) -> Components:

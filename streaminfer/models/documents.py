@@ -54,7 +54,7 @@ class Documents(NamedTuple):
     @property
     def lengths(self) -> Vector:
         """How many words each has, repeated ones as often as they are there, (n,)."""
-        return np.bincount(self.owners, self.counts, self.n)
+        return np.bincount(self.owners, self.counts, self.n).astype(np.float64, copy=False)
 
     def select(self, which: NDArray[Any]) -> Documents:
         """The documents of these numbers, in their order; or where these flags (n,) are set."""

@@ -19,12 +19,9 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models import centred, components, mixture_bound, seeding
 from streaminfer.models.events import Field
 from streaminfer.models.mixture_posterior import MixturePosterior
-from streaminfer.models.model import DomainError, Flags, Matrix, Vector
+from streaminfer.models.model import DomainError, Flags, Labels, Matrix, Vector
 from streaminfer.models.options import Integer, Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.priors import POSITIVE, REAL, spread
-
-_LEAST: Final = 1e-30
-"""A smaller part of an event counts as none, so that counts keep their digits however they are scaled."""
 
 _MOST_NUMBERS: Final = centred.size(1000)
 """Statistics have at most as many numbers (8 MB) as those of one Gaussian of the most fields that there may be."""
@@ -64,7 +61,8 @@ class GaussianMixture:
     """Statistics are centred moments of the d fields (see `centred`), expected, component after component.
 
     A component without events stays at the prior. It gets some once they are likelier under the prior than under
-    every component that has events, so `prior.scale` should be of the size of the components' spread.
+    every component that has events, so `prior.scale` should be of the size of the components' spread. A concentration
+    of 1 is uniform over the weights; with one far below, a component without events would hardly ever get any.
     """
 
     kind: ClassVar[str] = "gaussian_mixture"
@@ -112,9 +110,11 @@ class GaussianMixture:
         """Of each component."""
         return niw.Parameters(np.array(self.mean), self.kappa, self.dof, np.diag(self.scale_diagonal))
 
-    @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        return {"means": self.names, "covs": self.names}
+    @cached_property
+    def labels(self) -> Mapping[str, Labels]:
+        """Components are called by their numbers, from 0."""
+        numbers = tuple(map(str, range(self.components)))
+        return {"weights": numbers, "means": (numbers, self.names), "covs": (numbers, self.names, self.names)}
 
     @property
     def size(self) -> int:
@@ -149,7 +149,7 @@ class GaussianMixture:
     def expected(self, q: MixturePosterior, events: Matrix, weights: Vector | None = None) -> Vector:
         """Moments of each component, where an event counts by its responsibility; from the prior, k-means++ groups."""
         if weights is not None:
-            events, weights = events[weights > _LEAST], weights[weights > _LEAST]
+            events, weights = events[weights > components.LEAST], weights[weights > components.LEAST]
         if q.is_prior:
             groups = seeding.labels(events, weights, self.components, self.seed)
             return self._flat(centred.statistics_by(events, groups, self.components, weights))
@@ -158,19 +158,11 @@ class GaussianMixture:
             shares = q.responsibilities(block)
             if weights is not None:
                 shares *= weights[part]
-            statistics = self.merge(statistics, self._shared(block, shares))
+            statistics = self.merge(statistics, self._flat(components.moments(block, shares)))
         return statistics
 
     def elbo(self, q: MixturePosterior, events: Matrix) -> float:
         return mixture_bound.elbo(q, dirichlet.Parameters(np.array(self.concentration)), events)
-
-    def _shared(self, events: Matrix, shares: Matrix) -> Vector:
-        """The statistics of events (n, d), each counted in component k as often as `shares` (K, n) say."""
-        shares[shares < _LEAST] = 0.0
-        present = shares.any(axis=1)
-        rows = np.zeros((self.components, centred.size(len(self.names))))
-        rows[present] = centred.statistics(events, shares[present])
-        return self._flat(rows)
 
     def _rows(self, statistics: Vector) -> NDArray[np.float64]:
         """(..., size) as (..., K, moments of a component)."""

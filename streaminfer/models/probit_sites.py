@@ -11,11 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from streaminfer.families import matrices
 from streaminfer.models.gaussian_weights import DiagonalWeights, FullWeights
 from streaminfer.models.model import Matrix, Vector
 
+_CERTAIN: Final = 39.0
+"""Above this phi / Phi is below the smallest number."""
 _TAIL: Final = -4.0
-_TERMS: Final = 24
+_TERMS: Final = 32
 """Of the continued fraction; from the tail on they are exact in float64."""
 _ROOT_2: Final = math.sqrt(2)
 _PEAK: Final = 1 / math.sqrt(2 * math.pi)
@@ -37,11 +40,15 @@ class Ratios(NamedTuple):
 
 def ratios(z: float) -> Ratios:
     """In the tail by v = x + 1/(x + 2/(x + 3/(x + ...))), x = -z (Laplace's continued fraction)."""
+    if z > _CERTAIN:
+        return Ratios(0.0, 0.0, 1.0, 1.0)
     if z > _TAIL:
         v = _PEAK * math.exp(-0.5 * z * z) / (0.5 * math.erfc(-z / _ROOT_2))
         w = v * (v + z)
         return Ratios(v, w, 1 - w, 1 + z * (v + z))
-    x = rest = -z
+    x = -z
+    # What the fraction goes on with is near the r with r = x + terms / r.
+    rest = 0.5 * (x + math.hypot(x, 2 * math.sqrt(_TERMS)))
     for k in range(_TERMS, 2, -1):
         rest = x + k / rest
     second = 2 / rest
@@ -56,35 +63,38 @@ def full(base: FullWeights, rows: Matrix, signs: Vector, times: Vector, sweeps: 
 
     A site is exp(h a - t a^2 / 2), a = w · x. Every sweep starts from the posterior of all sites anew.
     """
-    linear, precision = np.zeros(len(rows)), np.zeros(len(rows))
+    linear, precision = [0.0] * len(rows), [0.0] * len(rows)
     change = np.zeros(base.statistics.size)
     for _ in range(sweeps):
         q = FullWeights.of(base.prior, base.statistics + change)
         _sweep_full(q, rows, signs.tolist(), times.tolist(), linear, precision)
         curved = np.sqrt(precision)[:, None] * rows
-        change = np.concatenate([linear @ rows, (curved.T @ curved).ravel()])
+        change = np.concatenate([np.array(linear) @ rows, (curved.T @ curved).ravel()])
     return change
 
 
 def _sweep_full(
-    q: FullWeights, rows: Matrix, signs: list[float], times: list[float], linear: Vector, precision: Vector
+    q: FullWeights, rows: Matrix, signs: list[float], times: list[float], linear: list[float], precision: list[float]
 ) -> None:
-    """Replaces each site in its turn: covariance and mean change by rank one, O(d^2)."""
-    mean, cov = q.mean.copy(), q.moments().cov
-    assert cov is not None  # noqa: S101 (weights are a vector)
+    """Replaces each site in its turn: mean and a root C of the covariance C C' change by rank one, O(d^2).
+
+    A root keeps every variance positive (Potter's update): C (I - g f f'), f = C'x, with
+    (I - g f f')^2 = I - k f f', k = t / (1 + t f'f) for a change of the site's precision by t.
+    """
+    mean, root = q.mean.copy(), matrices.solve_lower_transposed(q.factor, np.eye(q.mean.size))
     for i, x in enumerate(rows):
-        across = cov @ x
-        variance, centre = max(float(x @ across), 0.0), float(x @ mean)
-        old_h, old_t = float(linear[i]), float(precision[i])
+        half = x @ root
+        variance, centre = float(half @ half), float(x @ mean)
+        old_h, old_t = linear[i], precision[i]
         left = 1 - old_t * variance
         if left < _LEFT:
             continue
         cavity = variance / left
         h, t = _site(centre + cavity * (old_t * centre - old_h), cavity, signs[i])
         h, t = times[i] * h, times[i] * t
-        scale = 1 / (1 + (t - old_t) * variance)
-        mean += (scale * ((h - old_h) - (t - old_t) * centre)) * across
-        cov -= ((scale * (t - old_t)) * across)[:, None] * across
+        across, more, below = root @ half, t - old_t, 1 + (t - old_t) * variance
+        mean += ((h - old_h - more * centre) / below) * across
+        root -= (more / (below + math.sqrt(below)) * across)[:, None] * half
         linear[i], precision[i] = h, t
 
 
@@ -137,7 +147,7 @@ def _factorised(mean: Vector, precision: Vector, x: Vector, squares: Vector, sig
     variance, centre = float(u.sum()), float(m.sum())
     r = math.sqrt(1 + variance)
     v, w, kept, bend = ratios(sign * centre / r)
-    below = (1 + variance) - w * u if w < 0.5 else 1 + np.maximum(variance - u, 0.0) + kept * u
+    below = 1 + np.maximum(variance - u, 0.0) + kept * u
     site = np.empty((2, x.size))
     site[0] = x * (sign * r * (v * bend) - w * (centre - m)) / below
     site[1] = w * squares / below

@@ -220,7 +220,7 @@ class PosteriorSnapshot:
             "staleness": snapshot.staleness,
             "exactness": model.exactness,
             "method": self.spec.inference.method,
-            "model": model.kind,
+            "model": self.spec.kind,
             "family": self.posterior.family,
             **self._numbers(),
             "log_evidence": _plain(np.float64(self.log_evidence())),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaminfer.models.bags import MAX_BYTES
+from streaminfer.models.lda import Lda
 from streaminfer.models.options import OptionsError
 from streaminfer.models.vocabulary import MOST, fault
 from streaminfer.spec.inference import Inference
@@ -15,9 +16,9 @@ from streaminfer.spec.inference import Inference
 FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
 
 
-def with_words(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def with_words(kind: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A model's options with the words of the vocabulary where it names a file; raises OptionsError."""
-    file = options.get("vocabulary")
+    file = options["vocabulary"] if kind == Lda.kind else None
     return {**options, "vocabulary": _read(folder, file)} if isinstance(file, str) else dict(options)
 
 

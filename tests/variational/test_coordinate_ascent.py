@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streaminfer.families import FAMILIES
 from streaminfer.models import components
 from streaminfer.variational import base
 from streaminfer.variational.coordinate_ascent import ascended
@@ -76,11 +77,11 @@ def without_uncertainty_of_the_mean(right: Any) -> Any:
 def test_wrong_responsibilities_let_the_bound_of_the_right_ones_fall(
     mistake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Updates by the mistake; the bound is of the right model, as it is in `assert_never_falls`."""
+    """One step by the mistake from the place where the right steps end."""
     right = components.expected_log_densities
-    components_, prior, events = CASES["more components than needed"]
+    components_, prior, events = CASES["overlapping"]
     model = build("gaussian_mixture", fields=FIELDS, components=components_, prior=prior)
-    q = model.posterior(ascended(model, base.prior(model), events, iterations=40, tolerance=1e-9))
+    q = model.posterior(ascended(model, base.prior(model), events, iterations=3000, tolerance=1e-10))
     before = model.elbo(q, events)
     monkeypatch.setattr(components, "expected_log_densities", mistake(right))
     statistics = model.expected(q, events)
@@ -101,8 +102,6 @@ def test_it_ends_where_the_statistics_and_the_posterior_agree() -> None:
 
 def test_a_base_is_the_prior_of_what_follows() -> None:
     """With a base, the bound of the new events under it, E log p(events, z | parameters) - KL(q || base), rises."""
-    from streaminfer.families import FAMILIES
-
     model = build("gaussian_mixture", fields=FIELDS, components=3)
     family, events = FAMILIES["dirichlet-normal-inverse-wishart"], blob(60) + 0.3
     held = ascended(model, base.prior(model), blob(150))
@@ -117,3 +116,14 @@ def test_a_base_is_the_prior_of_what_follows() -> None:
         found.append(model.elbo(q, events) + family.kl(new, prior) - family.kl(new, old))
     assert_never_falls(np.array(found))
     assert found[-1] > found[0]
+
+
+def test_far_from_zero_it_goes_on_as_long() -> None:
+    """Means of 1e7 must not make counts that still change look still."""
+    found = []
+    for centre in (0.0, 1e7):
+        model = build("gaussian_mixture", fields=FIELDS, components=3, prior={"mean": centre})
+        statistics = ascended(model, base.prior(model), blob(120, centre), iterations=300)
+        found.append(model.elbo(model.posterior(statistics), blob(120, centre)))
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    assert found[0] > bounds(3, {}, blob(120), steps=2)[-1] + 1

@@ -33,20 +33,23 @@ def absorb(
     first: Matrix | None = None,
     iterations: int = ITERATIONS,
     settled: float = SETTLED,
+    warm: bool = False,
     tolerance: float = TOLERANCE,
     most: int = MOST,
 ) -> Absorbed:
     """A(y, base) - base: coordinate ascent between documents and topics, with the base as the topics' prior.
 
     `first` (m, K) stands for the statistics in the first pass: `start` of the words where the base has no documents.
-    From the second pass on documents go on from the gamma they had, so the bound never falls.
+    With `warm` documents go on from the gamma they had in the pass before, so the bound never falls; without, they
+    start afresh, and leave topics that they only share by accident.
     """
     topics = base if first is None else base.plus(first)
     statistics, gamma, _ = local(topics, documents, alpha, weights, None, tolerance, most)
     passes, moved = 1, np.inf
     while passes < iterations and moved > settled * statistics.sum():
         before = statistics
-        statistics, gamma, _ = local(base.plus(before), documents, alpha, weights, gamma, tolerance, most)
+        known = gamma if warm else None
+        statistics, gamma, _ = local(base.plus(before), documents, alpha, weights, known, tolerance, most)
         moved = 0.5 * np.abs(statistics - before).sum()
         passes += 1
     return Absorbed(statistics, gamma, passes)

@@ -42,7 +42,7 @@ def topics_divergence(topics: Topics, concentration: float, vocabulary: int) -> 
 
     `topics` must have the rows of all words with statistics; the others' lambda is the prior's and adds nothing to
 
-        log Gamma(total) - log Gamma(V c) + sum over words of log Gamma(c) - log Gamma(lambda) + (lambda - c) E[log beta].
+        log Gamma(total) - log Gamma(V c) + sum over w of log Gamma(c) - log Gamma(lambda) + (lambda - c) E[log beta].
     """
     rows, totals = topics
     normaliser = gammaln(totals) - gammaln(concentration * vocabulary)

@@ -64,7 +64,7 @@ def predicted(topics: Topics, documents: Documents, gamma: Matrix) -> Completed:
     owners, means = documents.owners, topics.means()
     density = np.einsum("ek,ek->e", theta[owners], means[documents.words])
     terms = documents.counts * np.log(np.maximum(density, LEAST))
-    return Completed(np.bincount(owners, terms, documents.n), documents.lengths)
+    return Completed(np.bincount(owners, terms, documents.n).astype(np.float64, copy=False), documents.lengths)
 
 
 def _without_zeros(documents: Documents, counts: Vector) -> Documents:
