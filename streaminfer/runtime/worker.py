@@ -23,7 +23,7 @@ from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
-from streaminfer.variational import base, keyed, methods, rules
+from streaminfer.variational import base, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -83,6 +83,7 @@ class Worker:
         self._tape_bytes = None if columns is None else tape_bytes(spec.model.size, columns)
         if spec.words is not None:
             self._tape_bytes = WORDS_BYTES
+            word_learning.prepare(spec.words)  # before the group expects a sign of life
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows=spec.words is not None)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)

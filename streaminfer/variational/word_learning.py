@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.bagged import Bagged
+from streaminfer.models.documents import Documents
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.spec import Inference
@@ -66,6 +67,12 @@ def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagg
         most = inference.local_iterations or ITERATIONS
         statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
     return Step(statistics, scored(model, topics, batch))
+
+
+def prepare(model: Lda) -> None:
+    """Has a loop that is compiled when it is first used compiled now: that takes longer than a step may."""
+    one = Documents(np.array([0, 1]), np.array([0]), np.ones(1))
+    local(Topics(np.ones((1, model.topics)), np.ones(model.topics)), one, model.alpha)
 
 
 def scored(model: Lda, topics: Topics, batch: Bagged) -> float:

@@ -93,7 +93,7 @@ def test_the_words_are_in_the_fingerprint_and_not_where_they_stand(tmp_path: Pat
     ],
 )
 def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
-    with pytest.raises(SpecError, match="model.vocabulary") as caught:
+    with pytest.raises(SpecError, match=r"model\.vocabulary") as caught:
         written(tmp_path, data)
     assert says in str(caught.value)
 
@@ -102,5 +102,5 @@ def test_too_many_words_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("streaminfer.models.vocabulary.MOST", 2)
     monkeypatch.setattr("streaminfer.spec.words.MOST", 2)
     assert len(written(tmp_path, b"a\nb\n").model.vocabulary) == 2
-    with pytest.raises(SpecError, match="line 3 of .*at most 2 words"):
+    with pytest.raises(SpecError, match=r"line 3 of .*at most 2 words"):
         written(tmp_path, b"a\nb\nc\nd\n")
