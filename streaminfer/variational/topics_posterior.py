@@ -39,11 +39,10 @@ class TopicsPosterior:
         return {"topics": Moments(mean, np.sqrt(mean * (1 - mean) / (totals + 1)))}
 
     def top(self, n: int) -> list[list[tuple[str, float]]]:
-        """The n likeliest words of each topic with their expected probabilities, the likeliest first."""
+        """The n likeliest words of each topic with their expected probabilities, the likeliest first, of equals in order."""
         found = []
         for row in self.natural:
-            likely = np.argpartition(-row, min(n, len(row)) - 1)[:n] if len(row) else np.empty(0, dtype=np.intp)
-            order = likely[np.lexsort((likely, -row[likely]))]
+            order = np.argsort(-row, kind="stable")[:n]
             found.append([(self.words[i].decode(), float(row[i] / row.sum())) for i in order.tolist()])
         return found
 
