@@ -39,7 +39,7 @@ class TopicsPosterior:
         return {"topics": Moments(mean, np.sqrt(mean * (1 - mean) / (totals + 1)))}
 
     def top(self, n: int) -> list[list[tuple[str, float]]]:
-        """The n likeliest words of each topic with their expected probabilities, the likeliest first, of equals in order."""
+        """The n likeliest words of each topic with their probabilities, the likeliest first, of equals in order."""
         found = []
         for row in self.natural:
             order = np.argsort(-row, kind="stable")[:n]

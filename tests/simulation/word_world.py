@@ -88,7 +88,7 @@ class WordSubscriber(KeyedSubscriber):
 
     def _check_sums(self, shard: int, head: words.Head) -> None:
         """Each word is divided among the topics, and the sums are those of the rows."""
-        rows = np.array([numbers for numbers in self._held[shard].values()] or np.zeros((0, key_records.NUMBERS + 2)))
+        rows = np.array(list(self._held[shard].values()) or np.zeros((0, key_records.NUMBERS + 2)))
         statistics = rows[:, key_records.NUMBERS :]
         if not np.allclose(statistics.sum(axis=1), rows[:, 0], rtol=1e-9):
             raise Wrong(f"shard {shard} has {statistics.sum(axis=1)} of {rows[:, 0]} words")
