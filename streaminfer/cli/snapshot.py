@@ -22,11 +22,13 @@ from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
+from streaminfer.variational.topics_posterior import TopicsPosterior
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 40
+TOP_WORDS = 10
 PAUSE = 0.5
 """Seconds before a bus that was away is asked again."""
 
@@ -132,10 +134,19 @@ def print_summary(found: PosteriorSnapshot) -> None:
     print(f"{found.n_events:,} events{rest}; {iso(snapshot.created_at)}")
     if snapshot.drift is not None and found.spec.drift is not None:
         print(_drift_line(snapshot.drift, found.spec.drift))
+    if found.topics is not None:
+        print_table(["topic", f"likeliest of {len(found.topics.words):,} words"], _topics(found.topics))
+        return
     rows = [row for name, moments in found.moments.items() for row in _rows(name, moments, model.labels.get(name, ()))]
     print_table(["parameter", "mean", "sd"], rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
         print(f"... and {len(rows) - MAX_ROWS} more: --json shows all")
+
+
+def _topics(topics: TopicsPosterior) -> list[list[str]]:
+    """A row for each topic: its words and their probabilities."""
+    found = topics.top(TOP_WORDS)
+    return [[str(k), "  ".join(f"{word} {p:.3f}" for word, p in words)] for k, words in enumerate(found)]
 
 
 def _drift_line(state: drift.State, watch: Drift) -> str:
@@ -145,7 +156,9 @@ def _drift_line(state: drift.State, watch: Drift) -> str:
 
 
 def one_line(found: PosteriorSnapshot) -> str:
-    """Version, events and the first few means."""
+    """Version, events and the first few means, or words."""
+    if found.topics is not None:
+        return f"version {found.version:>6}  {found.n_events:>10,} events  {len(found.topics.words):,} words"
     cells = [f"{name} {_short(moments)}" for name, moments in found.moments.items()]
     return f"version {found.version:>6}  {found.n_events:>10,} events  " + "  ".join(cells)
 

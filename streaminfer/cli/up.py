@@ -58,10 +58,14 @@ def command(options: argparse.Namespace) -> int:
         early = options.until_idle and not job.idle
         newest = job.follower.snapshot
         events = newest.n_events if newest else 0
-        keys = f" of {newest.n_keys:,} keys" if newest and spec.key else ""
+        keys = f" of {newest.n_keys:,} {_rows(spec)}" if newest and spec.by_rows else ""
         how = "stopped before all data was in the posterior" if early else "ended"
         line.show(f"{spec.name}: {how}, {events:,} events{keys} in the posterior", last=True)
     return 1 if early else 0
+
+
+def _rows(spec: Spec) -> str:
+    return "keys" if spec.words is None else "words"
 
 
 def _tell(metrics: UpMetrics, status: Status) -> None:
@@ -92,8 +96,8 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
     parts.append(f"{rate.add(events):,.0f}/s")
-    if snapshot is not None and spec.key is not None:
-        parts.append(f"{snapshot.n_keys:,} keys")
+    if snapshot is not None and spec.by_rows:
+        parts.append(f"{snapshot.n_keys:,} {_rows(spec)}")
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{status.alive} processes, {status.restarts} restarts")
     if snapshot is not None and snapshot.n_dead_lettered:

@@ -9,6 +9,7 @@ from streaminfer.models.bernoulli import Bernoulli
 from streaminfer.models.categorical import Categorical
 from streaminfer.models.gaussian import Gaussian
 from streaminfer.models.gaussian_mixture import GaussianMixture
+from streaminfer.models.lda import Lda
 from streaminfer.models.linear_regression import LinearRegression
 from streaminfer.models.logistic_regression import LogisticRegression
 from streaminfer.models.model import Model
@@ -24,4 +25,5 @@ MODELS: Final[Mapping[str, type[Model]]] = {
     "logistic_regression": LogisticRegression,
     "probit_regression": ProbitRegression,
     "gaussian_mixture": GaussianMixture,
+    "lda": Lda,
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models import keys, times
+from streaminfer.models import bags, keys, times
 
 LARGEST: Final = 1e100
 """Beyond this a square would leave float64; such a value is refused, not absorbed."""
@@ -18,7 +19,7 @@ LARGEST: Final = 1e100
 LARGEST_COUNT: Final = 2**53
 """Counts above this are no longer exact in float64."""
 
-Kind = Literal["number", "positive", "count", "binary", "category", "key", "time"]
+Kind = Literal["number", "positive", "count", "binary", "category", "key", "time", "tokens"]
 
 RULES: Final[Mapping[Kind, str]] = {
     "number": f"must be a number of size at most {LARGEST:g}",
@@ -28,6 +29,7 @@ RULES: Final[Mapping[Kind, str]] = {
     "category": "must be one of the categories",
     "key": keys.RULE,
     "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
+    "tokens": "must be a list of words, or an object of words with their counts",
 }
 AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
 
@@ -37,18 +39,32 @@ class Field:
     """One field of an event: its name, what kind of value it holds and, for a category, the names.
 
     `path` is where the value is in an event, one name for each object on the way; left out, it is the field's name.
+    Of tokens, `categories` are the words that count, all where there are none, and `most` is how many different ones a
+    document may have.
     """
 
     name: str
     kind: Kind
     categories: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    codes: Mapping[Any, float] = field(init=False, repr=False, compare=False)
+    most: int = bags.MOST_WORDS
+    codes: Mapping[Any, float] | bags.Bags = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        codes = keys.Codes() if self.kind == "key" else {name: float(i) for i, name in enumerate(self.categories)}
-        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "codes", self._new_codes())
         object.__setattr__(self, "path", self.path or (self.name,))
+
+    def _new_codes(self) -> Mapping[Any, float] | bags.Bags:
+        if self.kind == "tokens":
+            return bags.Bags(frozenset(self.categories) or None, self.most)
+        return keys.Codes() if self.kind == "key" else {name: float(i) for i, name in enumerate(self.categories)}
+
+    def emptied(self) -> Field:
+        """The same field with no document taken in."""
+        made = copy(self)
+        if isinstance(self.codes, bags.Bags):
+            object.__setattr__(made, "codes", self.codes.fresh())
+        return made
 
     @property
     def is_elsewhere(self) -> bool:
@@ -64,12 +80,24 @@ class Field:
     def is_text(self) -> bool:
         return self.kind in {"category", "key"}
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the matrix has a number that stands for a value of it."""
+        return self.is_text or self.kind == "tokens"
+
 
 def anew(fields: Sequence[Field]) -> tuple[tuple[Field, ...], list[bytes]]:
     """The fields for one more matrix, and the keys of that matrix: they come in as codes are given to them."""
-    made = tuple(replace(each) if each.kind == "key" else each for each in fields)
+    made = tuple(
+        replace(each) if each.kind == "key" else each.emptied() if each.kind == "tokens" else each for each in fields
+    )
     labels = next((each.codes.labels for each in made if isinstance(each.codes, keys.Codes)), [])
     return made, labels
+
+
+def bags_of(fields: Sequence[Field]) -> bags.Bags | None:
+    """Where the documents of a matrix are; None where no field has any."""
+    return next((each.codes for each in fields if isinstance(each.codes, bags.Bags)), None)
 
 
 class Rejected(NamedTuple):
@@ -168,7 +196,7 @@ def _found(path: tuple[str, ...], rows: Sequence[Any]) -> Sequence[Any]:
 
 def _column(field: Field, values: Sequence[Any]) -> NDArray[np.float64]:
     """The whole column at once; raises where any value is of a wrong type."""
-    if field.is_text:
+    if field.is_coded:
         codes = field.codes
         return np.array([codes[value] for value in values], dtype=np.float64)
     if field.kind == "time":
@@ -189,7 +217,7 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
             good = (column >= 0) & (column <= LARGEST_COUNT) & (column == np.floor(column))
         case "binary":
             good = (column == 0) | (column == 1)
-        case "category":
+        case "category" | "tokens":
             good = column >= 0
         case "key":
             good = (np.abs(column) <= keys.LARGEST) & (column == np.floor(column))
@@ -229,7 +257,7 @@ def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], Fault
             return [], (wanted.label, fault)
         number = _number(wanted, value)
         if number is None:
-            return [], (wanted.label, RULES[wanted.kind])
+            return [], (wanted.label, _rule(wanted, value))
         found.append(number)
     return found, None
 
@@ -239,7 +267,7 @@ def _check_value_row(fields: Sequence[Field], row: Sequence[object]) -> tuple[li
     for wanted, value in zip(fields, row, strict=True):
         number = _number(wanted, value)
         if number is None:
-            return [], (wanted.label, RULES[wanted.kind])
+            return [], (wanted.label, _rule(wanted, value))
         found.append(number)
     return found, None
 
@@ -256,17 +284,27 @@ def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, s
     return found, None
 
 
+def _rule(field: Field, value: object) -> str:
+    """The rule that a value breaks."""
+    if isinstance(field.codes, bags.Bags):
+        try:
+            field.codes.fresh()[value]
+        except bags.BadDocument as error:
+            return str(error)
+    return RULES[field.kind]
+
+
 def _code(field: Field, value: object) -> float | None:
-    """The code of a category or key; a category is always a text."""
+    """The code of a category, key or document; a category is always a text."""
     try:
-        return field.codes[value] if field.kind == "key" or isinstance(value, str) else None
+        return field.codes[value] if field.kind in {"key", "tokens"} or isinstance(value, str) else None
     except (KeyError, ValueError, TypeError):
         return None
 
 
 def _number(field: Field, value: object) -> float | None:
     """The value as a float inside the field's domain, or None. A boolean is not a number."""
-    if field.is_text:
+    if field.is_coded:
         return _code(field, value)
     try:
         if field.kind == "time" and isinstance(value, str):

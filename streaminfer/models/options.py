@@ -228,9 +228,11 @@ class Listing:
             return ()
         checked = tuple(self.item.check(item, f"{field}[{i}]", problems) for i, item in enumerate(value))
         if self.unique:
+            earlier = set()
             for i, item in enumerate(checked):
-                if item in checked[:i]:
+                if item in earlier:
                     problems.append(Problem(f"{field}[{i}]", "must not repeat an earlier value", item))
+                earlier.add(item)
         return checked
 
     def json_schema(self) -> dict[str, Any]:

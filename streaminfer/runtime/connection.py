@@ -13,8 +13,11 @@ from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.key_follower import KeyFollower
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.produce import publish_rows
+from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.topics_posterior import posterior_of
 from streaminfer.wire.avro import Schemas
 
 
@@ -39,9 +42,9 @@ class Connection:
             return None
         try:
             found = follower.catch_up()
+            return None if found is None else _seen(spec, follower, found, key)
         finally:
             follower.close()
-        return None if found is None else PosteriorSnapshot(spec, found, key)
 
     def keys(self, spec: Spec, after: str = "", limit: int = 100) -> list[KeySummary]:
         """The first keys of a keyed posterior after one, in the order of their bytes in UTF-8."""
@@ -65,16 +68,18 @@ class Connection:
         try:
             newest = follower.catch_up()
             if newest is not None:
-                yield PosteriorSnapshot(spec, newest, key)
+                yield _seen(spec, follower, newest, key)
             while found := _next(follower, timeout):
                 for snapshot in found:
-                    yield PosteriorSnapshot(spec, snapshot, key)
+                    yield _seen(spec, follower, snapshot, key)
         finally:
             follower.close()
 
-    def _follower(self, spec: Spec, key: str | None) -> Follower | KeyFollower:
+    def _follower(self, spec: Spec, key: str | None) -> Follower | KeyFollower | Shards:
         if key is None and spec.key is not None:
             raise ValueError(f"{spec.name}: there is one posterior for each {spec.key.field}: say which with `key`")
+        if key is None and spec.words is not None:
+            return Shards(spec, self.bus, self._ids(spec), rows=True)
         if key is None:
             return Follower(spec, self.bus, schemas=self._ids(spec))
         if spec.key is None:
@@ -114,11 +119,24 @@ class Connection:
         self.close()
 
 
-def _next(follower: Follower | KeyFollower, timeout: float | None) -> list[Any]:
+def _seen(
+    spec: Spec, follower: Follower | KeyFollower | Shards, snapshot: Snapshot, key: str | None
+) -> PosteriorSnapshot:
+    """A snapshot as users have it; of topics with all words as they are now."""
+    if isinstance(follower, Shards) and spec.words is not None:
+        return PosteriorSnapshot(spec, snapshot, topics=posterior_of(spec.words, spec.inference, follower.blocks))
+    return PosteriorSnapshot(spec, snapshot, key)
+
+
+def _next(follower: Follower | KeyFollower | Shards, timeout: float | None) -> list[Any]:
     """Waits for snapshots; polls may come back early without one, so the time is watched here."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
-        found = follower.poll(min(0.5, left))
+        if isinstance(follower, Shards):
+            come, newest = follower.poll(min(0.5, left)), follower.snapshot
+            found = [newest] if come and newest is not None else []
+        else:
+            found = follower.poll(min(0.5, left))
         if found:
             return found
     return []

@@ -45,7 +45,8 @@ Converter = Callable[[str], Any]
 
 
 def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
-    """Rows under a header, as JSON objects; values are typed by the model's fields, all others stay strings.
+    """Rows under a header, as JSON objects; values are typed by the model's fields, all others stay strings, and the
+    words of a document are what stands between white space.
 
     What is no number stays a string, and a row of a wrong length becomes a list: judging events is the worker's job.
     """
@@ -107,6 +108,8 @@ def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
 def _converter(fields: Sequence[Field], others: Converter | None, keys_are_numbers: bool) -> Converter:
     """Of a column that some fields read: a key may be a number of the model too, and then it is a whole number."""
     kinds = {field.kind for field in fields}
+    if "tokens" in kinds:
+        return str.split
     if kinds <= {"key"}:
         return _number if kinds and keys_are_numbers else others or str
     return str if "category" in kinds else _number

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
+from streaminfer.runtime.word_fit import fit_words
 from streaminfer.spec import Spec
 from streaminfer.variational import base, fold, methods
 from streaminfer.variational.increment import Increment
@@ -25,6 +26,8 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         raise ValueError(
             "key: `fit` gives one posterior: leave the key out of the spec, and give it the rows of one key"
         )
+    if spec.words is not None:
+        return fit_words(spec, spec.words, rows)
     model, forget = spec.model, rule_of(spec)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(

@@ -6,7 +6,7 @@ import logging
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
 from streaminfer.models.model import DomainError
-from streaminfer.runtime import names
+from streaminfer.runtime import manifests, names
 from streaminfer.spec import Spec
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
@@ -27,9 +27,10 @@ class Follower:
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
-        self._reader = bus.reader({self._partition: self._first(keyed=spec.key is not None)})
+        self._reader = bus.reader({self._partition: self._first(keyed=spec.by_rows)})
         rule = rule_of(spec)
-        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas, rule.most_clocks if rule else 0)
+        size = manifests.statistics_size(spec)
+        self._assembler = Assembler(spec.fingerprint, size, schemas, rule.most_clocks if rule else 0)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""
@@ -97,8 +98,7 @@ class Follower:
         try:
             snapshot = self._assembler.add(record.value)
             if snapshot is not None:
-                for held in (snapshot.statistics, *(clock.statistics for clock in snapshot.clocks.values())):
-                    self._spec.model.posterior(held)
+                manifests.check_statistics(self._spec, snapshot)
         except (WireError, DomainError) as error:
             log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
             return None

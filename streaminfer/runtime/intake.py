@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Record
 from streaminfer.models import times
+from streaminfer.models.bagged import Bagged, bagged
 from streaminfer.spec import Spec
 from streaminfer.wire.events import Bad, EventFormat
 
@@ -32,6 +33,8 @@ class Intake(NamedTuple):
     places: NDArray[np.float64] | None
     bad: list[Bad]
     keys: Keys | None = None
+    documents: Bagged | None = None
+    """Where the model is of words."""
 
 
 def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool = False) -> Intake:
@@ -41,6 +44,8 @@ def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: 
     else:
         decoded = form.decode([record.value for record in records])
         taken, labels, at = Intake(decoded.events, None, decoded.bad), decoded.labels, decoded.places
+        if decoded.bags is not None:
+            return taken._replace(documents=bagged(decoded.bags, taken.events[:, 0].astype(np.intp)))
     if by_position:
         positions = np.array([record.offset for record in records], dtype=np.float64)
         taken = taken._replace(places=positions[at])

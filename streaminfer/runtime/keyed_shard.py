@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
-from streaminfer.models.model import conjugate
-from streaminfer.runtime import names
+from streaminfer.models.model import DomainError, conjugate
+from streaminfer.runtime import manifests, names
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, prior_of
 from streaminfer.runtime.service import Fatal
@@ -62,7 +62,7 @@ class KeyedShard(Shard):
     def _read_back(self) -> Snapshot | None:
         """Nothing yet: `restored` reads the newest manifest and all keys, some at a time."""
         self._arena = Arena(self._spec.model.size)
-        self._assembler = Assembler(self._spec.fingerprint, self._spec.model.size, self._schemas)
+        self._assembler = Assembler(self._spec.fingerprint, manifests.statistics_size(self._spec), self._schemas)
         self._posterior = Partition(names.topic(self._spec, "posterior"), self.partition.index)
         starts, ends = self._bus.starts(self._posterior.topic), self._bus.ends(self._posterior.topic)
         self._restore_end = ends[self.partition.index]
@@ -113,12 +113,13 @@ class KeyedShard(Shard):
                     found = assembler.add(record.value) or found
                     if found is not None:
                         model_of(self._spec, found)
+                        manifests.check_statistics(self._spec, found)
                 else:
                     self._load_run(run)
                     run = []
                     if place.label in self._arena.rows:
                         self._arena.drop(place.label)
-            except WireError as error:
+            except (WireError, DomainError) as error:
                 raise unreadable(record, f"it ({error}) is no part of a snapshot") from error
         try:
             self._load_run(run)

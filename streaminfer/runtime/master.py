@@ -12,6 +12,7 @@ from streaminfer.runtime.keyed_shard import KeyedShard
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
+from streaminfer.runtime.word_shard import WordShard
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 
@@ -86,7 +87,7 @@ class Master:
         timeout = 0.0 if self._restoring else timeout
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
-            polled = self._member.poll(min(timeout, wait), STEP_RECORDS if self._spec.key is None else STEP_KEYED)
+            polled = self._member.poll(min(timeout, wait), STEP_KEYED if self._spec.by_rows else STEP_RECORDS)
         except OutOfRange as error:
             self._skip_removed(error)
             return
@@ -148,7 +149,7 @@ class Master:
         shard.committed_at = self._clock()
 
     def _open_shard(self, partition: Partition) -> Shard:
-        made = Shard if self._spec.key is None else KeyedShard
+        made = KeyedShard if self._spec.key is not None else WordShard if self._spec.words is not None else Shard
         return made(self._spec, self._bus, partition.index, self._metrics, self._schemas)
 
     def _check(self) -> None:

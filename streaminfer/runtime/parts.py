@@ -25,8 +25,11 @@ class Parts:
         timed: bool = False,
         windowed: bool = False,
         belongs: Callable[[bytes], bool] | None = None,
+        words: bool = False,
     ) -> None:
-        """With `belongs`, which says whether a key is of this shard, increments are by keys and have any size."""
+        """With `belongs`, which says whether a key is of this shard, increments are by keys, or `words`, and have any
+        size."""
+        self._words = words
         self._statistics, self._timed, self._windowed, self._belongs = statistics_size, timed, windowed, belongs
         self._size = increments.most_numbers(statistics_size, timed, windowed)
         self._most_parts = max(1, self._size) if belongs is None else increments.MAX_PARTS
@@ -58,7 +61,7 @@ class Parts:
 
     def _assemble(self, held: list[Part]) -> Increment:
         if self._belongs is not None:
-            return increments.assemble_keyed(held, self._statistics, self._timed, self._belongs)
+            return increments.assemble_keyed(held, self._statistics, self._timed, self._belongs, self._words)
         return increments.assemble(held, self._statistics, self._timed, self._windowed)
 
     def _open_bytes(self) -> int:

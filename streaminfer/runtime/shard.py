@@ -89,7 +89,11 @@ class Shard:
                 raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")
         found = self._read_back()
         self._metrics.restores.inc()
-        return found or fold.start(self._spec.model, self._spec.fingerprint)
+        return found or self._start()
+
+    def _start(self) -> Snapshot:
+        """Of no event."""
+        return fold.start(self._spec.model, self._spec.fingerprint)
 
     def _read_back(self) -> Snapshot | None:
         """The newest snapshot on the bus; raises Fatal where it cannot be read."""
@@ -102,8 +106,7 @@ class Shard:
             raise unreadable(follower.unreadable, "the newest record of the posterior is no whole snapshot")
         if self._panes is None:
             return found
-        prior = fold.start(self._spec.model, self._spec.fingerprint)
-        return self._with_panes(self._panes, found or prior, position)
+        return self._with_panes(self._panes, found or self._start(), position)
 
     def _with_panes(self, store: PaneStore, found: Snapshot, position: int) -> Snapshot:
         """A snapshot that was the newest up to a position, with its panes."""
@@ -214,7 +217,9 @@ class Shard:
         self.published = self.snapshot = replace(snapshot, staleness=0)
         self._n_events[snapshot.version] = snapshot.n_events
         self._n_events.pop(snapshot.version - MOST_VERSIONS, None)
-        self._metrics.tell(self.partition.index, snapshot, self._n_effective(snapshot), self._scored)
+        self._metrics.tell(
+            self.partition.index, snapshot, self._n_effective(snapshot), self._scored, self._spec.words is not None
+        )
 
     def _n_effective(self, snapshot: Snapshot) -> float:
         """The sum of the weights of a snapshot's events."""

@@ -71,23 +71,26 @@ class MasterMetrics(_Metrics):
             "drift_log_evidence", "Log evidence of drift; alarm at log(drift.events_per_false_alarm)"
         )
 
-        self.keys = self._gauge("keys", "Keys of a keyed posterior")
-        self.dirty_keys = self._gauge("dirty_keys", "Rows of keys in the last snapshot: those that had changed")
+        self.keys = self._gauge("keys", "Keys of a keyed posterior, or words of topics")
+        self.dirty_keys = self._gauge(
+            "dirty_keys", "Rows of keys or words in the last snapshot: those that had changed"
+        )
         self.expired = self._gauge("expired_keys", "Keys that were dropped as idle")
         self._shards: dict[int, Snapshot] = {}
         self._effective: dict[int, float] = {}
 
-    def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool) -> None:
+    def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool, shared: bool = False) -> None:
         """A shard's newest snapshot; what a master has of several shards is shown together.
 
-        `n_effective` is the sum of the weights of its events, which a manifest of keys does not have.
+        `n_effective` is the sum of the weights of its events, which a manifest of keys does not have. Where events are
+        `shared` every shard counts all of them.
         """
         self._shards[shard], self._effective[shard] = snapshot, n_effective
-        whole = together(list(self._shards.values()))
+        whole = together(list(self._shards.values()), shared)
         self.snapshots.inc()
         self.version.set(whole.version)
         self.events.set(whole.n_events)
-        self.effective.set(sum(self._effective.values()))
+        self.effective.set((min if shared else sum)(self._effective.values()))
         self.lost.set(whole.n_lost)
         self.dead_lettered.set(whole.n_dead_lettered)
         self.damped.set(whole.n_damped)

@@ -10,13 +10,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, check, look_up
+from streaminfer.models.bagged import Bagged, bagged
+from streaminfer.models.events import Field, Rejected, anew, bags_of, check, look_up
 from streaminfer.models.model import Moments, Posterior
-from streaminfer.runtime import names
+from streaminfer.runtime import names, topics_json
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational import blend
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.topics_posterior import TopicsPosterior
 from streaminfer.wire.snapshots import iso
 
 SMALL: Final = 64
@@ -33,14 +35,36 @@ def matrix(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row
     Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
     """
     events, rejected = check(fields, [_python_values(row) for row in rows])
+    _refuse(fields, rows, rejected, first_row)
+    return events
+
+
+def documents(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> Bagged:
+    """Rows as documents, where the model is of words; raises RowError as `matrix` does."""
+    fields, _ = anew(spec.fields)
+    events, rejected = check(fields, [_python_values(row) for row in rows])
+    _refuse(fields, rows, rejected, first_row)
+    bags = bags_of(fields)
+    if bags is None:
+        raise TypeError(f"{spec.model.kind} is no model of words")
+    return bagged(bags, events[:, 0].astype(np.intp))
+
+
+def _refuse(
+    fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected], first_row: int
+) -> None:
     if rejected:
         first = rejected[0]
         value: object = rows[first.row]
         for field in fields:
             if field.label == first.field and isinstance(value, Mapping):
                 value = look_up(value, field.path)[0]
-        raise RowError(f"row {first_row + first.row}: {first.reason} (got {value!r})")
-    return events
+        raise RowError(f"row {first_row + first.row}: {first.reason} (got {_short(value)})")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _python_values(row: Any) -> Any:
@@ -50,14 +74,19 @@ def _python_values(row: Any) -> Any:
 
 
 class PosteriorSnapshot:
-    """The posterior at one version. `mean`, `sd` and `cov` are by parameter name."""
+    """The posterior at one version. `mean`, `sd` and `cov` are by parameter name; `topics` are those of lda."""
 
-    def __init__(self, spec: Spec, snapshot: Snapshot, key: str | None = None) -> None:
+    def __init__(
+        self, spec: Spec, snapshot: Snapshot, key: str | None = None, topics: TopicsPosterior | None = None
+    ) -> None:
         self.spec = spec
         self.snapshot = snapshot
         self.key = key
+        self.topics = topics
 
     def __repr__(self) -> str:
+        if self.topics is not None:
+            return f"<{self.name} version {self.version}: {self.n_events} events, {len(self.topics.words)} words>"
         means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
         name = self.name if self.key is None else f"{self.name} of {self.key!r}"
         return f"<{name} version {self.version}: {self.n_events} events, {means}>"
@@ -93,8 +122,15 @@ class PosteriorSnapshot:
         alarm_at = found.alarm_at if found.n_alarms else None
         return {"log_evidence": found.log_evidence, "n_alarms": found.n_alarms, "alarm_at": alarm_at}
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """The words of topics in the order of their bytes, as the columns of `topics` are."""
+        return [] if self.topics is None else self.topics.vocabulary
+
     @cached_property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> Posterior | TopicsPosterior:
+        if self.topics is not None:
+            return self.topics
         model = model_of(self.spec, self.snapshot)
         return model.posterior(blend.published(model, self.spec.inference, self.snapshot))
 
@@ -120,10 +156,16 @@ class PosteriorSnapshot:
         return self.posterior.sample(rng, n)
 
     def log_predictive(self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
-        """log p(event | all events absorbed): a number for one row, an array for several."""
-        if isinstance(rows, Mapping):
-            return float(self.posterior.log_predictive(matrix(self.spec.fields, [rows]))[0])
-        return self.posterior.log_predictive(matrix(self.spec.fields, rows))
+        """log p(event | all events absorbed): a number for one row, an array for several.
+
+        Of a document: log p(one half of its words | the other), which is which by coins of the model's seed.
+        """
+        several = [rows] if isinstance(rows, Mapping) else rows
+        if isinstance(self.posterior, TopicsPosterior):
+            found = self.posterior.log_predictive(documents(self.spec, several))
+        else:
+            found = self.posterior.log_predictive(matrix(self.spec.fields, several))
+        return float(found[0]) if isinstance(rows, Mapping) else found
 
     def log_evidence(self) -> float:
         """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power."""
@@ -148,6 +190,19 @@ class PosteriorSnapshot:
         score = self.snapshot.score if self.key is None else self.log_evidence()
         return score / self.n_events if math.isfinite(score) else None
 
+    def _numbers(self) -> dict[str, Any]:
+        """Parameters and natural parameters."""
+        if self.topics is not None:
+            return {
+                "parameters": topics_json.parameters(self.topics),
+                "natural": topics_json.natural(self.topics),
+                "truncated": topics_json.truncated(self.topics),
+            }
+        return {
+            "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
+            "natural": _plain(self.posterior.natural),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
         snapshot, model = self.snapshot, self.spec.model
@@ -167,8 +222,7 @@ class PosteriorSnapshot:
             "method": self.spec.inference.method,
             "model": self.spec.kind,
             "family": self.posterior.family,
-            "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
-            "natural": _plain(self.posterior.natural),
+            **self._numbers(),
             "log_evidence": _plain(np.float64(self.log_evidence())),
             "score": self._score(),
             "drift": self.drift,

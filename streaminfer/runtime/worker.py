@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
-from streaminfer.runtime import intake, keyed_minibatch, letters, names
+from streaminfer.runtime import intake, keyed_minibatch, letters, names, word_minibatch
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
-from streaminfer.variational import base, keyed, methods, rules
+from streaminfer.variational import base, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -40,8 +40,17 @@ CHECK_INTERVAL = 1.0
 """Seconds between checks that what was acknowledged is in the log, and between commits of group offsets."""
 SNAPSHOT_WAIT = 0.02
 """Seconds between looks for a snapshot without which there is nothing to do."""
+WORDS_BYTES = 16 << 20
+"""A minibatch of documents is cut here: as words they take some ten times as much."""
 MARK_INTERVAL = 0.1
 """Seconds between looks for the ends that `up --until-idle` waits for, where nothing lingers."""
+
+
+def _halves(batch: Minibatch) -> tuple[Minibatch, Minibatch]:
+    """The same records in two minibatches."""
+    first, second = batch.records[: len(batch.records) // 2], batch.records[len(batch.records) // 2 :]
+    middle = second[0].offset
+    return batch._replace(end=middle, records=first), batch._replace(begin=middle, records=second)
 
 
 class Learned(NamedTuple):
@@ -72,12 +81,15 @@ class Worker:
         self._topic = names.data_topic(spec)
         columns = None if spec.key is None else spec.row_columns
         self._tape_bytes = None if columns is None else tape_bytes(spec.model.size, columns)
+        if spec.words is not None:
+            self._tape_bytes = WORDS_BYTES
+            word_learning.prepare(spec.words)  # before the group expects a sign of life
         self._increments = names.topic(spec, "increments")
-        self._shards = Shards(spec, bus, schemas)
+        self._shards = Shards(spec, bus, schemas, rows=spec.words is not None)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
-        self._base = base.prior(spec.model)
+        self._base = base.prior(spec.model) if spec.words is None else None
         self._marks: dict[Partition, Position] = {}
         self._marks_at = self._checked_at = clock()
         self._polled = False
@@ -185,6 +197,8 @@ class Worker:
                 f"{error}: the posterior has seen events that the log no longer has. Was the topic made anew? "
                 "Use a new spec name for a new log."
             )
+        if self._spec.words is not None and self._shards.snapshot is None:
+            return  # what was read before the gap needs rows that are not there yet
         tape = self._tapes[error.partition]
         rest = tape.flush(self._clock())
         outputs = self._learn(rest) if rest is not None else []
@@ -227,9 +241,12 @@ class Worker:
         """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
         if not self._spec.model.needs_base:
             return float("inf")
-        inference, newest = self._spec.inference, self._newest_base()
+        inference, snapshot = self._spec.inference, self._shards.snapshot
+        if snapshot is None and self._spec.words is not None:
+            return 0  # rows of words are missing, and come
         ahead = sum(len(tape.ahead) for tape in self._tapes.values())
-        known = newest.n_events // inference.minibatch  # with more the master would find the base too old
+        n_events = 0 if snapshot is None else snapshot.n_events
+        known = n_events // inference.minibatch  # with more the master would find the base too old
         return max(0, min(inference.max_staleness, known) + 1 - ahead)
 
     def _hold(self, full: bool) -> None:
@@ -255,11 +272,18 @@ class Worker:
         buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
         n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
-        learned = [self._whole(taken)] if taken.keys is None else keyed_minibatch.by_shard(self._spec, taken)
+        if self._spec.words is not None and taken.documents is not None:
+            if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
+                return [each for half in _halves(batch) for each in self._learn(half)]
+            learned = word_minibatch.by_shard(self._spec, self._spec.words, taken.documents, self._shards.blocks)
+        elif taken.keys is not None:
+            learned = keyed_minibatch.by_shard(self._spec, taken)
+        else:
+            learned = [self._whole(taken)]
         if not all(np.isfinite(what["statistics"]).all() for what in learned):
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
         made = [replace(self._increment(batch, n_bad=n_bad), **what) for what in learned]
-        if taken.keys is None and self._forgetting is not None and len(taken.events):
+        if not self._spec.by_rows and self._forgetting is not None and len(taken.events):
             made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
         return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
 
@@ -273,14 +297,15 @@ class Worker:
         return {"n_events": len(taken.events), "base_version": newest.version, **step._asdict()}
 
     def _newest_base(self) -> base.Base:
-        snapshot = self._shards.snapshot
-        if snapshot is not None and snapshot.version != self._base.version:
-            self._base = base.of(self._spec.model, self._spec.inference, snapshot)
-        return self._base
+        snapshot, held = self._shards.snapshot, self._base or base.prior(self._spec.model)
+        if snapshot is not None and snapshot.version != held.version:
+            held = base.of(self._spec.model, self._spec.inference, snapshot)
+        self._base = held
+        return held
 
     def _increment(self, batch: Minibatch, n_bad: int = 0, n_lost: int = 0) -> Increment:
         """Of no events."""
-        nothing = keyed.nothing(self._spec.model) if self._spec.key is not None else None
+        nothing = keyed.nothing(self._spec.model) if self._spec.by_rows else None
         return Increment(
             fingerprint=self._spec.fingerprint,
             writer=self._identity,
@@ -291,7 +316,7 @@ class Worker:
             n_events=0,
             n_dead_lettered=n_bad,
             n_lost=n_lost,
-            base_version=self._base.version,
+            base_version=0 if self._base is None else self._base.version,
             score=0.0,
             statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
             keys=None if nothing is None else nothing.keys,
@@ -310,7 +335,8 @@ class Worker:
             acknowledged = self._tapes[Partition(self._topic, each.increment.partition)].acknowledged
             acknowledged[each.shard] = max(acknowledged.get(each.shard, -1), offset)
         for each in learned:
-            self._metrics.events.inc(each.increment.n_events)
+            if each.shard == 0 or self._spec.words is None:
+                self._metrics.events.inc(each.increment.n_events)
             self._metrics.dead_letters.inc(len(each.letters))
             if each.shard == 0:
                 self._tapes[Partition(self._topic, each.increment.partition)].ahead.append(each.increment.end)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from streaminfer.models.lda import Lda
 from streaminfer.models.model import Latent, Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
 
@@ -169,6 +170,6 @@ def check_inference(kind: str, model: Model, inference: Inference) -> None:
         if value is not None and inference.method not in methods:
             rule = f"means nothing with the method {inference.method}, only with {' or '.join(methods)}: leave it out"
             raise OptionsError(name, rule, value)
-    if inference.local_iterations is not None and not isinstance(model, Latent):
+    if inference.local_iterations is not None and not isinstance(model, Latent | Lda):
         rule = f"means nothing with the model {kind}, whose minibatches need no passes: leave it out"
         raise OptionsError("local_iterations", rule, inference.local_iterations)

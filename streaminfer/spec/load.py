@@ -18,6 +18,7 @@ from streaminfer.spec import own
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
+from streaminfer.spec.words import check_words, with_words
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -80,7 +81,8 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     filled |= {} if key is None else {"key": key}
     with _together("model", file):
-        model = own.built(kind, options) if own.is_own(kind) else MODELS[kind].build(options)
+        filled_in = with_words(kind, options, folder)
+        model = own.built(kind, options) if own.is_own(kind) else MODELS[kind].build(filled_in)
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
@@ -90,6 +92,9 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         )  # fmt: skip
         fields = spec.event_fields
     with _together("", file):
+        if spec.words is not None:
+            reacts = spec.drift is not None and spec.drift.react is not None
+            check_words(kind, spec.data.format, key is not None, reacts, spec.inference)
         check_format(spec.data, fields)
     with _together("inference", file):
         inference_section.check_inference(kind, model, spec.inference)

@@ -17,7 +17,7 @@ from streaminfer.models.options import Option, Section
 from streaminfer.spec.inference import METHODS
 
 EXACTNESS: Final = ("exact", "bound", "approximate")
-FIELD_KINDS: Final = tuple(kind for kind in RULES if kind not in {"key", "time"})
+FIELD_KINDS: Final = tuple(kind for kind in RULES if kind not in {"key", "time", "tokens"})
 LONGEST: Final = 200
 SORTS: Final[Mapping[str, type]] = {"statistics": Conjugate, "expected": Latent, "absorb": Filter}
 """The sort of a model, by the member that no other sort has."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from streaminfer.models.events import Field
+from streaminfer.models.lda import Lda
 from streaminfer.models.model import Model
 from streaminfer.models.options import Text
 from streaminfer.spec.avro_schema import derived, reduced
@@ -17,6 +18,7 @@ from streaminfer.spec.data import Data, located
 from streaminfer.spec.drift import Drift
 from streaminfer.spec.inference import Inference
 from streaminfer.spec.key import Key
+from streaminfer.spec.words import digest
 
 NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
 
@@ -46,7 +48,19 @@ class Spec:
     @property
     def shards(self) -> int:
         """Into how many parts the posterior is divided."""
+        if self.words is not None:
+            return self.words.shards
         return 1 if self.key is None else self.key.shards
+
+    @property
+    def words(self) -> Lda | None:
+        """The model, where its parameters are by words."""
+        return self.model if isinstance(self.model, Lda) else None
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the posterior has a row for each of very many keys or words, and snapshots those that changed."""
+        return self.key is not None or self.words is not None
 
     @cached_property
     def key_field(self) -> Field | None:
@@ -81,9 +95,12 @@ class Spec:
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
+        model = self.document["model"]
+        if self.words is not None and self.words.vocabulary is not None:
+            model = {**model, "vocabulary": digest(self.words.vocabulary)}
         meaning: dict[str, Any] = {
             "format": self.data.format,
-            "model": self.document["model"],
+            "model": model,
             "method": self.inference.method,
         }
         # Only where they say something: specs that do not have them keep the fingerprint they always had.

@@ -105,7 +105,7 @@ def add(
         n_rejected=snapshot.n_rejected + (increment.n_events if outcome is Outcome.REJECTED else 0),
         score=snapshot.score + (increment.score if absorbed else 0.0),
         staleness=max(snapshot.staleness, snapshot.version - increment.base_version),
-        drift=_watched(snapshot, increment, absorbed, watch),
+        drift=watched(snapshot, increment, absorbed, watch),
     )
     return folded, outcome
 
@@ -118,7 +118,7 @@ def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | 
     return hastened(forgetting, watch.react, snapshot.n_events - seen.alarm_at)
 
 
-def _watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drift | None) -> drift.State | None:
+def watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drift | None) -> drift.State | None:
     """What is known of drift once an increment of `absorbed` events is in."""
     if watch is None:
         return None

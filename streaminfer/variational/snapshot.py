@@ -56,10 +56,11 @@ class Snapshot:
         return sum(clock.n_effective for clock in self.clocks.values()) if self.clocks else self.n_events
 
 
-def together(shards: Sequence[Snapshot]) -> Snapshot:
+def together(shards: Sequence[Snapshot], shared: bool = False) -> Snapshot:
     """One or more shards of a posterior as one: each partition's frontier is the lowest.
 
-    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own.
+    Every shard passes every position, and so counts all that was lost and all dead letters; events it counts its own,
+    or where they are `shared` all of them, as every document has words of many shards.
     """
     if len(shards) == 1:
         return shards[0]
@@ -71,8 +72,8 @@ def together(shards: Sequence[Snapshot]) -> Snapshot:
         n_lost=max(shard.n_lost for shard in shards),
         n_dead_lettered=max(shard.n_dead_lettered for shard in shards),
         created_at=max(shard.created_at for shard in shards),
-        n_events=sum(shard.n_events for shard in shards),
-        n_rejected=sum(shard.n_rejected for shard in shards),
+        n_events=(min if shared else sum)(shard.n_events for shard in shards),
+        n_rejected=(max if shared else sum)(shard.n_rejected for shard in shards),
         n_dropped=sum(shard.n_dropped for shard in shards),
         n_keys=sum(shard.n_keys for shard in shards),
         n_expired=sum(shard.n_expired for shard in shards),

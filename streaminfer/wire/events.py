@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.events import Field, anew, check, check_ahead
+from streaminfer.models.bags import Bags
+from streaminfer.models.events import Field, anew, bags_of, check, check_ahead
 from streaminfer.topics import declarations
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
@@ -33,13 +34,15 @@ class Bad(NamedTuple):
 class Decoded(NamedTuple):
     """The good events as a matrix (n, fields), the place of each one's record (n,), and the bad records.
 
-    Where there is a field for the key, its column says which of `labels` an event has.
+    Where there is a field for the key, its column says which of `labels` an event has; where there is one for
+    documents, which of those in `bags`.
     """
 
     events: NDArray[np.float64]
     places: NDArray[np.intp]
     bad: list[Bad]
     labels: list[bytes]
+    bags: Bags | None = None
 
 
 Stamps = NDArray[np.float64]
@@ -100,7 +103,8 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
     if stamps is not None:
         checked = check_ahead(fields, checked, stamps[at])
     bad += [Bad(places[r.row], r.reason) for r in checked.rejected]
-    return Decoded(checked.events, np.delete(at, [r.row for r in checked.rejected]), sorted(bad), labels)
+    good = np.delete(at, [r.row for r in checked.rejected])
+    return Decoded(checked.events, good, sorted(bad), labels, bags_of(fields))
 
 
 def _parse_together(values: Sequence[bytes | None]) -> list[object] | None:

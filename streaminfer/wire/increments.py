@@ -134,11 +134,13 @@ def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[i
     return newest, {int(row[0]): Pane(int(row[1]), row[PANE:].copy()) for row in rows}
 
 
-def assemble_keyed(parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool]) -> Increment:
-    """The same of an increment by keys, each of which must belong to the reader's shard."""
+def assemble_keyed(
+    parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool], words: bool = False
+) -> Increment:
+    """The same of an increment by keys or words, each of which must belong to the reader's shard."""
     value = dict(parts[0].value)
     data = b"".join(part.value["statistics"] for part in parts)
-    keys, statistics = key_columns.unpack(data, size, timed, value["n_events"])
+    keys, statistics = key_columns.unpack(data, size, timed, value["n_events"], words)
     odd = next((label for label in keys.labels if not belongs(label)), None)
     _require(odd is None, "keys", "must be of this shard", odd)
     del value["part"], value["parts"]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models import times
+from streaminfer.models.keys import LARGEST
 from streaminfer.models.keys import MAX_BYTES as MAX_KEY
 from streaminfer.models.model import Matrix
 from streaminfer.spec.key import MAX_COLUMNS
@@ -34,11 +35,14 @@ def pack(keys: ByKey, statistics: Matrix, timed: bool) -> bytes:
     return data
 
 
-def unpack(data: bytes, size: int, timed: bool, n_events: int) -> tuple[ByKey, Matrix]:
-    """The keys and their statistics (k, size); raises BadValue on anything else."""
+def unpack(data: bytes, size: int, timed: bool, n_events: int, words: bool = False) -> tuple[ByKey, Matrix]:
+    """The keys and their statistics (k, size); raises BadValue on anything else.
+
+    An event has one key; with `words` it may have any number of them, and the counts are those of words.
+    """
     k = int.from_bytes(data[:_COUNT], "little")
     at = _COUNT + _LENGTH.itemsize * k
-    if len(data) < at or k > n_events:
+    if len(data) < at or (k > 0 if words and n_events == 0 else k > n_events and not words):
         raise BadValue(f"{k} keys do not fit into {len(data)} bytes and {n_events} events")
     lengths = np.frombuffer(data, _LENGTH, k, _COUNT).tolist()
     labels: list[bytes] = []
@@ -51,7 +55,7 @@ def unpack(data: bytes, size: int, timed: bool, n_events: int) -> tuple[ByKey, M
     columns, statistics = numbers[: k * n_columns].reshape(n_columns, k), numbers[k * n_columns :].reshape(k, size)
     rest = (columns[3], columns[4]) if timed else (np.zeros(k), np.zeros(k))
     keys = ByKey(labels, columns[0], columns[1], columns[2], *rest)
-    _check_numbers(keys, timed, n_events)
+    _check_numbers(keys, timed, n_events, words)
     return keys, statistics.copy()
 
 
@@ -66,9 +70,11 @@ def _check_labels(labels: list[bytes], lengths: list[int]) -> None:
         raise BadValue(f"a key is no UTF-8: {error.reason}") from error
 
 
-def _check_numbers(keys: ByKey, timed: bool, n_events: int) -> None:
+def _check_numbers(keys: ByKey, timed: bool, n_events: int, words: bool) -> None:
     whole: NDArray[np.bool_] = (keys.counts >= 1) & (keys.counts == np.floor(keys.counts))
-    if not whole.all() or keys.counts.sum() != n_events:
+    if words and not (whole & (keys.counts <= LARGEST * n_events)).all():
+        raise BadValue("counts of words must be whole, at least 1, and at most 2^53 for each event")
+    if not words and (not whole.all() or keys.counts.sum() != n_events):
         raise BadValue(f"counts must be whole, at least 1, and those of all keys the {n_events} events")
     if not ((keys.stamps >= 0) & (keys.stamps <= LATEST_MS)).all():
         raise BadValue("stamps must be milliseconds of the years 1970 to 9999")

@@ -45,8 +45,21 @@ def binary(kind: str) -> Callable[..., Approximate]:
     return made
 
 
+def lda(n: int) -> Approximate:
+    """Short documents of three subjects, and a new word now and then to the end."""
+    rng = np.random.default_rng(5)
+    subjects = rng.integers(0, 3, n)
+    places = 10 * subjects[:, None] + rng.integers(0, 10, (n, 8))
+    rows = [[" ".join(f"w{place}" for place in row)] for row in places.tolist()]
+    for i in range(0, n, n // 20):
+        rows[i][0] += f" rare{i}"
+    model = {"kind": "lda", "field": "words", "topics": 4}
+    return Approximate(model, ["words"], rows, np.empty(0), {})
+
+
 CASES: dict[str, Callable[..., Approximate]] = {
     "gaussian_mixture": mixture,
     "logistic_regression": binary("logistic_regression"),
     "probit_regression": binary("probit_regression"),
+    "lda": lda,
 }

@@ -15,7 +15,8 @@ from tests.faults.programs import Programs
 EVENTS = 6000
 MOST_LOST = 0.03
 """Nats for each held-out event: ten times what docs/variational.md measures for 16 stale minibatches."""
-ALL = [(model, method) for model in CASES for method in ("svb", "svi")][:-1]
+OF_NUMBERS = ("gaussian_mixture", "logistic_regression", "probit_regression")
+ALL = [(model, method) for model in OF_NUMBERS for method in ("svb", "svi")][:-1]
 CHOSEN = {
     "embedded": [("gaussian_mixture", "svi"), ("logistic_regression", "svb")],
     "kafka": [("gaussian_mixture", "svb"), ("probit_regression", "svb")],
@@ -43,7 +44,7 @@ def check(programs: Programs, url: str, model: str, method: str) -> None:
 
 
 def test_every_model_and_method_is_on_a_bus_in_every_run() -> None:
-    assert {model for rows in CHOSEN.values() for model, _ in rows} == set(CASES)
+    assert {model for rows in CHOSEN.values() for model, _ in rows} == set(OF_NUMBERS)
     assert {method for rows in CHOSEN.values() for _, method in rows} == {"svb", "svi"}
 
 

@@ -19,6 +19,7 @@ GOOD: dict[Kind, list[object]] = {
     "category": ["a", "b"],
     "time": [0, -1.5, 1_700_000_000, 253_402_300_799],
     "key": ["a", 7, "b", "é" * 128, -3],
+    "tokens": [["a", "b", "a"], {"a": 2, "é": 2**53}, [], {}],
 }
 BAD: dict[Kind, list[object]] = {
     "number": [True, "1", None, [1], {}, math.nan, math.inf, -math.inf, 1.1e100, 10**400],
@@ -28,6 +29,7 @@ BAD: dict[Kind, list[object]] = {
     "category": ["c", "", 1, None, ["a"], True],
     "time": ["2024-05-01", "", 1e12, -1e11, math.nan, math.inf, True, None],
     "key": ["", "é" * 129, 1.5, math.nan, math.inf, True, None, ["a"], {}],
+    "tokens": ["a", 1, None, True],  # the others have rules of their own: see test_bags
 }
 
 
@@ -40,7 +42,7 @@ def test_good_values_become_a_column(kind: Kind) -> None:
     events, rejected = check([field_of(kind)], [{"x": value, "more": 1} for value in GOOD[kind]])
     assert rejected == []
     assert events.dtype == np.float64
-    coded = kind in {"category", "key"}  # numbered as they come
+    coded = kind in {"category", "key", "tokens"}  # numbered as they come
     exact = [float(i) for i in range(len(GOOD[kind]))] if coded else [float(value) for value in GOOD[kind]]  # type: ignore[arg-type]
     np.testing.assert_array_equal(events, np.array(exact)[:, None])
 

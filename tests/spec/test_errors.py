@@ -21,7 +21,7 @@ INFERENCE = (
 FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
 KINDS = (
     "bernoulli, categorical, poisson, gaussian, linear_regression, logistic_regression, probit_regression, "
-    "gaussian_mixture"
+    "gaussian_mixture, lda"
 )
 LONG = "x" * 100
 

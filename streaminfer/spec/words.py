@@ -1,0 +1,78 @@
+"""What a model of words asks of a spec: where its vocabulary is, and what it cannot be combined with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from streaminfer.models.bags import MAX_BYTES
+from streaminfer.models.lda import Lda
+from streaminfer.models.options import OptionsError
+from streaminfer.models.vocabulary import MOST, fault
+from streaminfer.spec.inference import Inference
+
+FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
+
+
+def with_words(kind: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A model's options with the words of the vocabulary where it names a file; raises OptionsError."""
+    file = options["vocabulary"] if kind == Lda.kind else None
+    return {**options, "vocabulary": _read(folder, file)} if isinstance(file, str) else dict(options)
+
+
+def _read(folder: Path, file: str) -> tuple[str, ...]:
+    path = folder / file
+    try:
+        if not path.is_file():
+            raise OptionsError("vocabulary", f"must be a list of words or name a file, and {path} is none", file)
+        if path.stat().st_size > FILE_BYTES:
+            raise OptionsError("vocabulary", f"must name a file of at most {FILE_BYTES} bytes", file)
+        with path.open("rb") as stream:
+            words = tuple(_lines(stream))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionsError("vocabulary", f"names a file that cannot be read as text: {error}", file) from error
+    found = fault(words)
+    if found is not None:
+        raise OptionsError("vocabulary", f"line {found[0] + 1} of {path}: {found[1]}", words[found[0]])
+    if not words:
+        raise OptionsError("vocabulary", f"must name a file with one word or more, and {path} has none", file)
+    return words
+
+
+def _lines(stream: Any) -> Iterator[str]:
+    """One word more than there may be at most, so that too many are noticed."""
+    for _ in range(MOST + 1):
+        line = stream.readline(MAX_BYTES + 3)
+        if not line:
+            return
+        yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
+
+
+def digest(words: Sequence[str]) -> str:
+    """Says which words a vocabulary has, in any order."""
+    found = hashlib.sha256()
+    for word in sorted(words, key=str.encode):
+        found.update(b"%d:%s" % (len(word.encode()), word.encode()))
+    return found.hexdigest()
+
+
+def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Inference) -> None:
+    """Raises OptionsError, with the section in its name, where something is set that words cannot have."""
+    if form != "json":
+        raise OptionsError("data.format", f"must be json with the model {kind}: documents are no rows of numbers", form)
+    if keyed:
+        rule = f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key"
+        raise OptionsError("key", rule, kind)
+    if inference.forget is not None:
+        rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take the method svi"
+        raise OptionsError("inference.forget", rule, dict(inference.forget))
+    if reacts:
+        raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", "forget")
+    if inference.step is not None and inference.step.constant is not None:
+        rule = (
+            f"cannot be set with {kind}: an average of topics would change every word at every step; leave it out and "
+            "set tau and kappa"
+        )
+        raise OptionsError("inference.step.constant", rule, inference.step.constant)

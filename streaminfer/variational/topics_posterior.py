@@ -1,0 +1,81 @@
+"""The posterior of topics: for each of K topics a Dirichlet distribution of its probabilities of V words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.bagged import Bagged
+from streaminfer.models.lda import Lda
+from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.spec import Inference
+from streaminfer.variational.lda.completion import score
+from streaminfer.variational.lda.topics import Topics
+from streaminfer.variational.word_learning import weight
+from streaminfer.variational.words import Block, head_of, held
+
+
+@dataclass(frozen=True)
+class TopicsPosterior:
+    """`words` in the order of their bytes, and the parameters of the Dirichlets (K, V)."""
+
+    model: Lda
+    words: list[bytes]
+    natural: Matrix
+
+    family = "dirichlet"
+
+    @property
+    def vocabulary(self) -> list[str]:
+        return [word.decode() for word in self.words]
+
+    def moments(self) -> dict[str, Moments]:
+        """Of `topics` (K, V)."""
+        totals = self.natural.sum(axis=1, keepdims=True)
+        mean = self.natural / np.where(totals > 0, totals, 1.0)
+        return {"topics": Moments(mean, np.sqrt(mean * (1 - mean) / (totals + 1)))}
+
+    def top(self, n: int) -> list[list[tuple[str, float]]]:
+        """The n likeliest words of each topic with their expected probabilities, the likeliest first."""
+        found = []
+        for row in self.natural:
+            likely = np.argpartition(-row, min(n, len(row)) - 1)[:n] if len(row) else np.empty(0, dtype=np.intp)
+            order = likely[np.lexsort((likely, -row[likely]))]
+            found.append([(self.words[i].decode(), float(row[i] / row.sum())) for i in order.tolist()])
+        return found
+
+    def sample(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[np.float64]]:
+        """n draws of `topics` (n, K, V)."""
+        return {"topics": np.stack([rng.dirichlet(row, n) for row in self.natural], axis=1)}
+
+    def log_predictive(self, batch: Bagged) -> Vector:
+        """log p(second half | first half) of each document, whose words fall to the halves by coins of the seed."""
+        places = {word: i for i, word in enumerate(self.words)}
+        at = np.array([places.get(label, -1) for label in batch.labels], dtype=np.intp)
+        known, new = at >= 0, int(np.count_nonzero(at < 0))
+        rows = np.full((len(at), self.model.topics), self.model.concentration)
+        rows[known] = self.natural[:, at[known]].T
+        totals = self.natural.sum(axis=1) + self.model.concentration * new
+        if not batch.labels:
+            return np.zeros(batch.documents.n)
+        return score(Topics(rows, totals), batch.documents, self.model.alpha, self.model.seed).log_predictive
+
+    def log_evidence(self) -> float:
+        """Statistics do not tell it."""
+        return float("nan")
+
+
+def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> TopicsPosterior:
+    """The posterior that all shards together give; of a fixed vocabulary also of the words that nobody used."""
+    known = {word for block in blocks for word in block.arena.rows} if model.known is None else model.known
+    words = sorted(known)
+    places = {word: i for i, word in enumerate(words)}
+    natural = np.full((model.topics, len(words)), model.concentration)
+    for block in blocks:
+        labels = list(block.arena.rows)
+        rows = held(block.arena, block.arena.firsts(labels), head_of(model, block.snapshot.statistics).log_weight)
+        natural[:, [places[label] for label in labels]] += weight(inference, block) * rows.T
+    return TopicsPosterior(model, words, natural)

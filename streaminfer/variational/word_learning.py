@@ -1,0 +1,89 @@
+"""What a worker learns from documents: the topics as it knows them, and the statistics of the minibatch's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.bagged import Bagged
+from streaminfer.models.documents import Documents
+from streaminfer.models.lda import Lda
+from streaminfer.models.model import Matrix
+from streaminfer.spec import Inference
+from streaminfer.variational.arena import NONE
+from streaminfer.variational.increment import ByKey
+from streaminfer.variational.lda.absorb import ITERATIONS, absorb
+from streaminfer.variational.lda.completion import score
+from streaminfer.variational.lda.local import local
+from streaminfer.variational.lda.start import start
+from streaminfer.variational.lda.topics import Topics
+from streaminfer.variational.svb import LOWEST, Step
+from streaminfer.variational.words import Block, head_of, held
+
+ShardOf = NDArray[np.intp]
+"""Which shard each word is of, (m,)."""
+
+
+def weight(inference: Inference, block: Block) -> float:
+    """How often what is held counts: by svi it is of one document, and stands for all."""
+    return float(inference.population or block.snapshot.n_events) if inference.method == "svi" else 1.0
+
+
+def topics_of(
+    model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf
+) -> Topics:
+    """The rows of some words, (m, K), and the totals of all: sums come with the blocks, whatever is at hand.
+
+    Where the vocabulary grows it has the words that are known and those that are asked for.
+    """
+    rows = np.zeros((len(labels), model.topics))
+    totals, n_words = np.zeros(model.topics), 0
+    for i, block in enumerate(blocks):
+        of = np.flatnonzero(shards == i)
+        head = head_of(model, block.snapshot.statistics)
+        places = block.arena.firsts([labels[j] for j in of.tolist()])
+        rows[of] = weight(inference, block) * held(block.arena, places, head.log_weight)
+        totals += weight(inference, block) * head.sums
+        n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
+    size = n_words if model.vocabulary is None else len(model.vocabulary)
+    return Topics(model.concentration + rows, model.concentration * size + totals)
+
+
+def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagged, shards: ShardOf) -> Step:
+    """The statistics (m, K) of a minibatch's words, and how well the topics foretold its documents.
+
+    Where no word was ever counted all topics are alike, and a start that all workers share tells them apart.
+    """
+    if not batch.labels:
+        return Step(np.zeros((0, model.topics)), 0.0)
+    topics = topics_of(model, inference, blocks, batch.labels, shards)
+    new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
+    first = start(batch.labels, model.topics, model.seed) if new else None
+    if inference.method == "svi":
+        statistics = local(topics if first is None else topics.plus(first), batch.documents, model.alpha).statistics
+    else:
+        most = inference.local_iterations or ITERATIONS
+        statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
+    return Step(statistics, scored(model, topics, batch))
+
+
+def prepare(model: Lda) -> None:
+    """Has a loop that is compiled when it is first used compiled now: that takes longer than a step may."""
+    one = Documents(np.array([0, 1]), np.array([0]), np.ones(1))
+    local(Topics(np.ones((1, model.topics)), np.ones(model.topics)), one, model.alpha)
+
+
+def scored(model: Lda, topics: Topics, batch: Bagged) -> float:
+    """The log predictive density of the second halves of documents given the first."""
+    densities = score(topics, batch.documents, model.alpha, model.seed).log_predictive
+    return float(np.sum(np.clip(np.nan_to_num(densities, nan=LOWEST), LOWEST, -LOWEST)))
+
+
+def by_word(batch: Bagged, statistics: Matrix, rows: NDArray[np.intp]) -> tuple[Matrix, ByKey]:
+    """Some of the words of a minibatch as an increment has them: their counts, and no timestamps."""
+    documents = batch.documents
+    counts = np.bincount(documents.words, documents.counts, len(batch.labels)).astype(np.float64)
+    nothing = [np.zeros(len(rows)) for _ in range(4)]
+    return statistics[rows], ByKey([batch.labels[row] for row in rows.tolist()], counts[rows], *nothing)

@@ -1,0 +1,185 @@
+"""The fold of models of words: a row of K numbers for each word, of which an increment touches few.
+
+By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho s / |B| (see `blend`); to touch only the
+rows of the increment, each is kept as of the step that touched it last, with L = sum of log(1 - rho) up to then.
+What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streaminfer.models.model import DomainError, Matrix, Model, Vector
+from streaminfer.spec import Drift, Inference
+from streaminfer.variational.arena import NONE, Arena, Rows
+from streaminfer.variational.base import too_old
+from streaminfer.variational.fold import Outcome, place, watched
+from streaminfer.variational.increment import ByKey, Increment
+from streaminfer.variational.snapshot import Snapshot
+
+BEYOND: Final = 2
+"""Numbers of a head after the sums: L, and the words that were counted."""
+ROOM: Final = 1 + 1e-6
+"""What roundings may add to the sum of probabilities, times."""
+MODULUS: Final = 1 << 53
+"""Words are counted up to here, then from 0 again: float64 has every such number exactly."""
+
+
+class Head(NamedTuple):
+    """What a shard says of all its rows together; it is the `statistics` of its snapshots."""
+
+    sums: Vector
+    """(K,), of all rows."""
+    log_weight: float
+    """L of now, 0 at most."""
+    n_words: int
+    """The sum of all rows' counts, modulo 2^53. Every change of a row adds to it, so who has rows with this sum has all
+    of them, each as of this snapshot."""
+
+    def vector(self) -> Vector:
+        return np.append(self.sums, [self.log_weight, float(self.n_words)])
+
+
+class Block(NamedTuple):
+    """One shard: its rows, and the snapshot that they are of."""
+
+    arena: Arena
+    snapshot: Snapshot
+
+
+def head_size(model: Model) -> int:
+    return model.size + BEYOND
+
+
+def head_of(model: Model, statistics: Vector) -> Head:
+    """The head that a snapshot's statistics are; raises DomainError where they can be none."""
+    k = model.size
+    if statistics.shape != (k + BEYOND,) or not np.isfinite(statistics).all():
+        raise DomainError(f"the head of a shard has {k + BEYOND} finite numbers")
+    log_weight, n_words = statistics[k:].tolist()
+    if (statistics[:k] < 0).any() or log_weight > 0 or not 0 <= n_words < MODULUS or n_words != int(n_words):
+        raise DomainError("the head of a shard has a negative sum, a weight above 1 or no whole number of words")
+    return Head(statistics[:k], log_weight, int(n_words))
+
+
+def start(model: Model, fingerprint: str) -> Snapshot:
+    """A shard of no word."""
+    return Snapshot(fingerprint, 0, np.zeros(head_size(model)), {})
+
+
+def counted(counts: Vector) -> int:
+    """The sum of whole counts, modulo 2^53 and without a rounding."""
+    return int(np.fmod(counts, MODULUS).astype(np.uint64).sum(dtype=np.uint64)) % MODULUS
+
+
+def complete(model: Model, block: Block) -> bool:
+    """Whether the rows are those of the snapshot."""
+    arena, snapshot = block
+    rows = len(arena.labels)
+    return len(arena) == snapshot.n_keys and counted(arena.counts[:rows]) == head_of(model, snapshot.statistics).n_words
+
+
+def add(
+    model: Model,
+    inference: Inference,
+    block: Block,
+    increment: Increment,
+    base_events: int | None = None,
+    watch: Drift | None = None,
+) -> tuple[Snapshot, Outcome]:
+    """The fold of `fold.add` and `blend.step` for the words of an increment; the arena is changed where it is folded.
+
+    An increment counts all documents of its minibatch, whichever of its words are of this shard.
+    """
+    arena, snapshot = block
+    outcome = place(snapshot, increment)
+    if outcome is Outcome.FOLDED and increment.n_events and base_events is not None:
+        outcome = Outcome.STALE_BASE if too_old(snapshot.n_events, base_events) else outcome
+    if outcome is not Outcome.FOLDED or increment.keys is None:
+        return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
+    head, n_steps = snapshot.statistics, snapshot.n_steps
+    if increment.n_events:
+        found = _changed(model, inference, block, increment, increment.keys)
+        if found is None:
+            outcome = Outcome.REJECTED
+        else:
+            n_steps += inference.method == "svi"
+            head = _stored(model, arena, snapshot, found, increment.keys)
+    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
+    folded = replace(
+        snapshot,
+        statistics=head,
+        n_steps=n_steps,
+        frontier={**snapshot.frontier, increment.partition: increment.end},
+        n_events=snapshot.n_events + absorbed,
+        n_lost=snapshot.n_lost + increment.n_lost,
+        n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
+        n_rejected=snapshot.n_rejected + increment.n_events - absorbed,
+        n_keys=len(arena),
+        score=snapshot.score + (increment.score if absorbed else 0.0),
+        staleness=max(snapshot.staleness, snapshot.version - increment.base_version if absorbed else 0),
+        drift=watched(snapshot, increment, absorbed, watch),
+    )
+    return folded, outcome
+
+
+class _Change(NamedTuple):
+    """The rows of an increment's words, NONE of a new one, what they become, and the sums and L of all."""
+
+    rows: Rows
+    statistics: Matrix
+    sums: Vector
+    log_weight: float
+
+
+def _changed(model: Model, inference: Inference, block: Block, increment: Increment, keys: ByKey) -> _Change | None:
+    """None where an increment, or what it would give, is not finite or negative somewhere.
+
+    The probabilities of a word's topics sum to 1, so its statistics to its count: one with more is no increment.
+    """
+    arena, snapshot = block
+    if not (increment.statistics <= ROOM * keys.counts[:, None]).all():
+        return None
+    if not model.proper(increment.statistics).all() or (increment.statistics.sum(axis=1) > ROOM * keys.counts).any():
+        return None
+    head = head_of(model, snapshot.statistics)
+    rows = arena.firsts(keys.labels)
+    change, kept, log_weight = increment.statistics, 1.0, 0.0
+    if inference.method == "svi" and inference.step is not None:
+        rho = inference.step.at(snapshot.n_steps + 1)
+        change = change * (rho / increment.n_events)
+        if snapshot.n_steps:  # the first step may have the size 1, and finds nothing that could decay
+            kept, log_weight = 1 - rho, head.log_weight + float(np.log1p(-rho))
+    with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
+        statistics = held(arena, rows, log_weight) + change
+        sums = kept * head.sums + change.sum(axis=0)
+    if not (model.proper(statistics).all() and np.isfinite(sums).all()):
+        return None
+    return _Change(rows, statistics, sums, log_weight)
+
+
+def _stored(model: Model, arena: Arena, snapshot: Snapshot, change: _Change, keys: ByKey) -> Vector:
+    """Puts the rows into the arena, and gives the head after it."""
+    rows, before = change.rows, head_of(model, snapshot.statistics).n_words
+    for i in np.flatnonzero(rows == NONE).tolist():
+        rows[i] = arena.add(keys.labels[i], 0)
+        arena.counts[rows[i]] = arena.stamps[rows[i]] = arena.n_effective[rows[i]] = 0.0
+    gone = counted(arena.counts[rows])
+    arena.statistics[rows] = change.statistics
+    arena.newest[rows] = change.log_weight
+    arena.counts[rows] += keys.counts
+    arena.dirty[rows] = True
+    n_words = (before - gone + counted(arena.counts[rows])) % MODULUS
+    return Head(change.sums, change.log_weight, n_words).vector()
+
+
+def held(arena: Arena, rows: Rows, log_weight: float) -> Matrix:
+    """What rows are now, (m, K); 0 of a word that is not there."""
+    found = np.zeros((len(rows), arena.statistics.shape[1]))
+    known = rows != NONE
+    at = rows[known]
+    found[known] = arena.statistics[at] * np.exp(np.minimum(log_weight - arena.newest[at], 0.0))[:, None]
+    return found

@@ -1,0 +1,114 @@
+"""Documents of events: what may be one, with exact reasons, and how they become arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streaminfer.models.bagged import Bagged, bagged, part
+from streaminfer.models.events import Field, Rejected, anew, bags_of, check
+from streaminfer.models.lda import Lda
+
+
+def taken(rows: list[Any], *words: str, most: int = 100_000) -> tuple[Bagged, list[Rejected]]:
+    fields, _ = anew([Field("words", "tokens", words, most=most)])
+    events, rejected = check(fields, rows)
+    bags = bags_of(fields)
+    assert bags is not None
+    return bagged(bags, events[:, 0].astype(np.intp)), rejected
+
+
+def dense(found: Bagged) -> list[dict[str, float]]:
+    documents = found.documents
+    spans = zip(documents.starts[:-1].tolist(), documents.starts[1:].tolist(), strict=True)
+    return [
+        {found.labels[documents.words[i]].decode(): float(documents.counts[i]) for i in range(*span)} for span in spans
+    ]
+
+
+def test_lists_and_objects_are_bags_of_words() -> None:
+    rows = [{"words": ["b", "a", "b"]}, {"words": {"ö": 2, "a": 2**53}}, {"words": []}, {"words": {}}]
+    found, rejected = taken(rows)
+    assert rejected == []
+    assert found.labels == [b"a", b"b", "ö".encode()]
+    assert dense(found) == [{"a": 1, "b": 2}, {"a": 2.0**53, "ö": 2}, {}, {}]
+
+
+def test_the_order_of_words_changes_nothing() -> None:
+    one, _ = taken([{"words": ["c", "a", "b", "a"]}, {"words": ["z", "b"]}])
+    other, _ = taken([{"words": {"a": 2, "b": 1.0, "c": 1}}, {"words": ["b", "z"]}])
+    assert one.labels == other.labels
+    for a, b in zip(one.documents, other.documents, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("some text", "must be a list of words, or an object of words with their counts"),
+        (None, "must be a list of words, or an object of words with their counts"),
+        (7, "must be a list of words, or an object of words with their counts"),
+        (["a", 2], "a list of words must have texts only"),
+        ([["a"]], "a list of words must have texts only"),
+        (["a", True], "a list of words must have texts only"),
+        ({"a": 0}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": -1}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": 1.5}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": True}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": "1"}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": 2**53 + 1}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": 10**400}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": float("nan")}, "every word's count must be a whole number from 1 to 2^53"),
+        ({"a": float("inf")}, "every word's count must be a whole number from 1 to 2^53"),
+        ([""], "every word must have 1 to 256 bytes in UTF-8"),
+        (["ö" * 129], "every word must have 1 to 256 bytes in UTF-8"),
+        (["\ud800"], "every word must be a text in UTF-8"),
+    ],
+)
+def test_what_is_no_document_is_refused_with_the_rule(value: Any, reason: str) -> None:
+    found, rejected = taken([{"words": ["good", "ö" * 128]}, {"words": value}, {"words": ["last"]}])
+    assert rejected == [Rejected(1, "words", reason)]
+    assert dense(found) == [{"good": 1, "ö" * 128: 1}, {"last": 1}], "the others are not touched"
+
+
+def test_a_document_has_at_most_so_many_different_words() -> None:
+    found, rejected = taken([{"words": list("aabb")}, {"words": list("abc")}], most=2)
+    assert [each.reason for each in rejected] == ["words: must have at most 2 different words"]
+    assert dense(found) == [{"a": 2, "b": 2}]
+
+
+def test_other_words_than_those_of_a_vocabulary_are_passed_over_and_still_judged() -> None:
+    rows = [{"words": ["a", "x", "b"]}, {"words": ["x", "y"]}, {"words": ["a", ""]}]
+    found, rejected = taken(rows, "a", "b", "never")
+    assert found.labels == [b"a", b"b"]
+    assert dense(found) == [{"a": 1, "b": 1}, {}]
+    assert [each.row for each in rejected] == [2]
+
+
+def test_documents_of_one_matrix_are_not_those_of_the_next() -> None:
+    field = Field("words", "tokens", ("a", "b"))
+    for _ in range(2):
+        fields, _ = anew([field])
+        check(fields, [{"words": ["a"]}])
+        bags = bags_of(fields)
+        assert bags is not None
+        assert len(bags.ends) == 1
+
+
+def test_a_part_has_its_own_words() -> None:
+    found, _ = taken([{"words": ["a", "b"]}, {"words": ["c", "b"]}, {"words": []}])
+    second = part(found, 1, 3)
+    assert second.labels == [b"b", b"c"]
+    assert dense(second) == [{"b": 1, "c": 1}, {}]
+
+
+@pytest.mark.parametrize("topics", [2, 100, 1000])
+def test_the_words_of_a_document_fit_into_an_increment(topics: int) -> None:
+    from streaminfer.models.bags import MAX_BYTES
+    from streaminfer.models.lda import INCREMENT_BYTES, word_bytes
+
+    most = Lda("w", topics, None, 1, 0, 0.1, 0.01).most_words
+    assert 4 + most * word_bytes(topics, MAX_BYTES) <= INCREMENT_BYTES
+    assert most == 100_000 or 4 + (most + 2) * word_bytes(topics, MAX_BYTES) > INCREMENT_BYTES
