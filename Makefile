@@ -5,7 +5,7 @@ BENCH := .venv/bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kafka java test test-long bench lint format lock clean
+.PHONY: help demo kafka java peers test test-long bench lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,12 +19,15 @@ kafka: .venv/run java ## a Kafka broker to try things on, until Ctrl-C (PORT=909
 	@$(BIN)/python -m tests.brokers serve --port $(PORT)
 
 java: # what a local broker needs, where it can be installed
-	@tests/brokers/install-java.sh
+	@tests/brokers/install.sh
 
-test: .venv/dev java ## set up, then all tests that CI runs
+peers: # the same, and a client of Kafka that nobody here wrote
+	@tests/brokers/install.sh kcat
+
+test: .venv/dev peers ## set up, then all tests that CI runs
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not long" -q
 
-test-long: .venv/dev java ## the full matrices and soaks as well
+test-long: .venv/dev peers ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
 bench: $(BENCH)/installed java ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac, COMPARE=benchmarks/results/...json)

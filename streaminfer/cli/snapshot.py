@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
 from streaminfer.models.keys import label_of
-from streaminfer.models.model import Moments
+from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
@@ -149,9 +150,10 @@ def one_line(found: PosteriorSnapshot) -> str:
     return f"version {found.version:>6}  {found.n_events:>10,} events  " + "  ".join(cells)
 
 
-def _rows(name: str, moments: Moments, labels: Sequence[str]) -> Iterator[list[str]]:
+def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
+    axes: tuple[Any, ...] = labels if labels and isinstance(labels[0], tuple) else (labels,) * moments.mean.ndim
     for index in np.ndindex(moments.mean.shape):
-        label = f"{name}[{', '.join(labels[i] for i in index)}]" if index else name
+        label = f"{name}[{', '.join(axis[i] for axis, i in zip(axes, index, strict=True))}]" if index else name
         yield [label, f"{moments.mean[index]:.6g}", f"{moments.sd[index]:.3g}"]
 
 

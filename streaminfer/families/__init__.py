@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaminfer.families import beta, dirichlet, gamma, gaussian, normal_inverse_gamma, normal_inverse_wishart
+from streaminfer.families import (
+    beta,
+    diagonal_gaussian,
+    dirichlet,
+    gamma,
+    gaussian,
+    mixture,
+    normal_inverse_gamma,
+    normal_inverse_wishart,
+)
 from streaminfer.families.family import Family
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "beta": beta,
+    "diagonal-gaussian": diagonal_gaussian,
     "dirichlet": dirichlet,
+    "dirichlet-normal-inverse-wishart": mixture,
     "gamma": gamma,
     "gaussian": gaussian,
     "normal-inverse-gamma": normal_inverse_gamma,

@@ -76,7 +76,7 @@ def expected_statistics(eta: Vector) -> Vector:
     factor = matrices.cholesky(scale)
     precision = dof * matrices.inverse(factor)
     quadratic = mean.size / kappa + float(mean @ precision @ mean)
-    log_det = _expected_log_determinant(dof, factor)
+    log_det = expected_log_determinant(dof, factor)
     return np.concatenate([precision @ mean, -0.5 * precision.ravel(), [-0.5 * quadratic, -0.5 * log_det]])
 
 
@@ -113,25 +113,29 @@ def entropy(parameters: Parameters) -> float:
     """A - eta · E[T] - E[log h], with the terms in the mean cancelled."""
     mean, _, dof, scale = parameters
     d = mean.size
-    log_det = _expected_log_determinant(dof, matrices.cholesky(scale))
+    log_det = expected_log_determinant(dof, matrices.cholesky(scale))
     return log_normaliser(parameters) + 0.5 * (d * (dof + 1) + (dof + d + 2) * log_det)
 
 
 def kl(p: Parameters, q: Parameters) -> float:
     """E over S of the Gaussians' KL, plus the KL of the inverse Wisharts."""
+    return kl_with(p, matrices.cholesky(p.scale), q, matrices.cholesky(q.scale))
+
+
+def kl_with(p: Parameters, factor_p: Matrix, q: Parameters, factor_q: Matrix) -> float:
+    """The same with the scales' factors."""
     d = p.mean.size
-    factor_p, factor_q = matrices.cholesky(p.scale), matrices.cholesky(q.scale)
     ratio = q.kappa / p.kappa
     shift = q.kappa * p.dof * float((matrices.solve_lower(factor_p, q.mean - p.mean) ** 2).sum())
     normal = d * (ratio - 1 - math.log(ratio)) + shift
     # Without the kappa term of both, which the line above has, this is the inverse Wisharts' Bregman divergence.
     change = log_normaliser_of(1.0, q.dof, factor_q) - log_normaliser_of(1.0, p.dof, factor_p)
-    log_det = (q.dof - p.dof) * _expected_log_determinant(p.dof, factor_p)
+    log_det = (q.dof - p.dof) * expected_log_determinant(p.dof, factor_p)
     trace = p.dof * (float((matrices.solve_lower(factor_p, factor_q) ** 2).sum()) - d)
     return change + 0.5 * (normal + log_det + trace)
 
 
-def _expected_log_determinant(dof: float, factor: Matrix) -> float:
+def expected_log_determinant(dof: float, factor: Matrix) -> float:
     """E log|S| = log|scale| - d log 2 - sum over i < d of psi((dof - i) / 2)."""
     d = len(factor)
     return matrices.log_determinant(factor) - d * math.log(2) - float(psi(0.5 * (dof - np.arange(d))).sum())

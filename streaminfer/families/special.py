@@ -51,6 +51,20 @@ def xlogy(x: Numbers, y: Numbers) -> Array:
     return np.asarray(special.xlogy(x, y), dtype=np.float64)
 
 
+def erfcx(x: Numbers) -> Array:
+    """exp(x^2) (1 - erf(x))."""
+    from scipy import special
+
+    return np.asarray(special.erfcx(x), dtype=np.float64)
+
+
+def log_ndtr(x: Numbers) -> Array:
+    """The log of the standard normal distribution function."""
+    from scipy import special
+
+    return np.asarray(special.log_ndtr(x), dtype=np.float64)
+
+
 def dtrsm(*arguments: Any, **options: Any) -> Any:
     """BLAS: solves triangular systems."""
     from scipy.linalg import blas

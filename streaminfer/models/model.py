@@ -26,6 +26,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Groups = NDArray[np.integer[Any]]
+Labels = tuple[str, ...] | tuple[tuple[str, ...], ...]
 
 
 class DomainError(ValueError):
@@ -86,8 +87,8 @@ class Model(Protocol):
         """What it reads of an event; the columns of every `events` matrix, in this order."""
 
     @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """What the coordinates of its vector and matrix parameters are called."""
+    def labels(self) -> Mapping[str, Labels]:
+        """What the coordinates of its vector and matrix parameters are called; axis by axis, where they differ."""
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""What every model must satisfy: statistics that merge in any order and grouping, and the posterior they give.
+"""What every conjugate model must satisfy: statistics that merge in any order and grouping, and their posterior.
 
 Statistical checks leave 6 standard errors: each false alarm is below 2e-9, all of them below 1e-6 a run.
 """
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from streaminfer.families import FAMILIES
 from streaminfer.models import MODELS
-from streaminfer.models.model import DomainError, Model, Posterior
+from streaminfer.models.model import Conjugate, DomainError, Model, Posterior
 from streaminfer.models.options import OptionsError, Section
 from tests.models.examples import EXAMPLES, Example, model_of
+from tests.models.latent_examples import LATENT_EXAMPLES
 
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 Fold = Callable[[Model, Sequence[np.ndarray]], np.ndarray]
@@ -66,7 +67,8 @@ def assert_exact(fold: Fold, model: Model, events: np.ndarray, cuts: Sequence[in
 
 def test_the_table_is_by_kind_and_every_model_has_examples() -> None:
     assert all(model.kind == kind for kind, model in MODELS.items())
-    assert {example.kind for example in EXAMPLES} == set(MODELS)
+    assert {example.kind for example in EXAMPLES + LATENT_EXAMPLES} == set(MODELS)
+    assert all(isinstance(model_of(example), Conjugate) for example in EXAMPLES)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from streaminfer import load_spec
+from streaminfer.runtime.names import worker_service
 from tests.faults.answers import MODELS, Case, linear_regression
 from tests.faults.buses import kafka_later, kind
 from tests.faults.feeding import Feeder
@@ -18,7 +20,6 @@ from tests.faults.forgotten import by_events, by_time, last_seconds
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
 from tests.faults.watching import Watcher
 
-SERVICES = ("svb-worker", "master")
 KILLS_OF_ONE_UP = 5
 """Then `up` itself is killed and started again, which also keeps the waits before its restarts short."""
 ROWS_OF_A_KILL = 4500
@@ -31,14 +32,14 @@ class Killer:
         self._programs, self._spec, self._url, self._feeder = programs, spec, url, feeder
         self._random = random.Random(seed)
         self._allowed = 0
-        self.killed = dict.fromkeys(SERVICES, 0)
+        self.killed = dict.fromkeys((worker_service(load_spec(spec)), "master"), 0)
 
     def round(self) -> None:
         """One life of `up`: a worker and the master are killed several times, then `up`."""
         up = self._programs.start("up", self._spec, "--workers", 3, "--bus", self._url)
         for _ in range(KILLS_OF_ONE_UP):
             self._let_rows_through()
-            for service in self._random.sample(SERVICES, 2):
+            for service in self._random.sample(list(self.killed), 2):
                 time.sleep(self._random.uniform(0.0, 0.4))
                 self._kill(up, service)
         assert up.alive, up.err
@@ -63,7 +64,8 @@ class Killer:
 
 def play(programs: Programs, url: str, case: Case, kills: int, seed: int, **inference: Any) -> None:
     """Kills while rows flow, lets the rest through, waits until everything is absorbed, and compares."""
-    spec = case.write_spec(programs.folder / "spec.yaml", "kills", minibatch=100, snapshot_ms=20, **inference)
+    rules = {"minibatch": 100, "snapshot_ms": 20, **inference}
+    spec = case.write_spec(programs.folder / "spec.yaml", "kills", **rules)
     data = case.write_csv(programs.folder / "data.csv")
     watcher = Watcher(programs, spec, url)
     feeder = Feeder(programs, spec, data, url, rows=250, nap=0.02)

@@ -1,0 +1,151 @@
+"""What regressions of a 0/1 target share: P(y = 1) = f(w · z), z = the features, after a 1 if an intercept.
+
+w has independent Gaussian priors; its posterior is Gaussian, with a full or a diagonal covariance.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models import totals
+from streaminfer.models.events import Field
+from streaminfer.models.gaussian_weights import FORMS, DiagonalWeights, FullWeights, Prior
+from streaminfer.models.model import DomainError, Flags, Matrix, Moments, Vector
+from streaminfer.models.options import Choice, Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
+from streaminfer.models.priors import POSITIVE, REAL, spread
+
+_PRIOR: Final = Section(
+    [
+        Option("mean", OneOrMany(REAL), "prior mean of all weights, or a list with one for each, intercept first", 0.0),
+        Option("precision", OneOrMany(POSITIVE), "prior precision of the features' weights, or a list of them", 1.0),
+        Option("intercept_precision", POSITIVE, "prior precision of the intercept", 0.01),
+    ]
+)
+
+
+def options(*more: Option) -> Section:
+    """The options of a binary regression, with those of its own before the prior."""
+    shared = (
+        Option("features", Listing(Text()), "the fields with the features; best with means near 0 and like sizes"),
+        Option("target", Text(), "the field to be explained, 0 or 1"),
+        Option("intercept", Flag(), "whether the first weight is an intercept", True),
+        Option("covariance", Choice(tuple(FORMS)), "full, or diagonal: weights independent a posteriori", "full"),
+    )
+    return Section([*shared, *more, Option("prior", _PRIOR, "Gaussian prior of the weights, independent", {})])
+
+
+def parts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `BinaryRegression` that checked options give; raises OptionsError."""
+    features, target, prior = options["features"], options["target"], options["prior"]
+    if target in features:
+        raise OptionsError("target", "must not be among the features", target)
+    first = (prior["intercept_precision"],) if options["intercept"] else ()
+    precision = first + spread(prior["precision"], len(features), "prior.precision", "feature")
+    mean = spread(prior["mean"], len(precision), "prior.mean", "weight")
+    named = {name: options[name] for name in ("features", "target", "intercept", "covariance")}
+    return {**named, "weights_mean": mean, "weights_precision": precision}
+
+
+class Design(NamedTuple):
+    """Rows z (n, d), and the targets as signs (n,): 1 for 1 and -1 for 0."""
+
+    rows: Matrix
+    signs: Vector
+
+
+@dataclass(frozen=True)
+class BinaryRegression(ABC):
+    """Statistics are the change of the natural parameters of the weights (see `gaussian_weights`)."""
+
+    needs_base: ClassVar[bool] = True
+
+    features: tuple[str, ...]
+    target: str
+    intercept: bool
+    covariance: str
+    weights_mean: tuple[float, ...]
+    weights_precision: tuple[float, ...]
+
+    @abstractmethod
+    def log_probability(self, means: Vector, deviations: Vector) -> Vector:
+        """log E[f(a)] for a ~ N(mean, deviation^2), elementwise; E[f(-a)] is 1 less that."""
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return (*(Field(name, "number") for name in self.features), Field(self.target, "binary"))
+
+    @cached_property
+    def prior(self) -> Prior:
+        return Prior(np.array(self.weights_mean), np.array(self.weights_precision))
+
+    @property
+    def form(self) -> type[FullWeights] | type[DiagonalWeights]:
+        return FORMS[self.covariance]
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        return {"weights": (*(("intercept",) if self.intercept else ()), *self.features)}
+
+    @property
+    def size(self) -> int:
+        return self.form.size(len(self.weights_mean))
+
+    def empty(self) -> Vector:
+        return np.zeros(self.size)
+
+    def merge(self, a: Vector, b: Vector) -> Vector:
+        return a + b
+
+    def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
+        return totals.scale(statistics, weight)
+
+    def proper(self, statistics: Matrix) -> Flags:
+        if statistics.shape[1:] != (self.size,):
+            raise DomainError(f"rows of statistics have shape {statistics.shape[1:]}, not ({self.size},)")
+        return self.form.proper(statistics, self.prior)
+
+    def posterior(self, statistics: Vector) -> BinaryPosterior:
+        return BinaryPosterior(self, self.form.of(self.prior, statistics))
+
+    def design(self, events: Matrix) -> Design:
+        rows = np.hstack([np.ones((len(events), 1)), events[:, :-1]]) if self.intercept else events[:, :-1]
+        return Design(rows, 2 * events[:, -1] - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryPosterior:
+    """Gaussian weights of a binary regression."""
+
+    model: BinaryRegression
+    weights: FullWeights | DiagonalWeights
+
+    @property
+    def family(self) -> str:
+        return self.weights.family
+
+    @property
+    def natural(self) -> Vector:
+        return self.weights.natural
+
+    def moments(self) -> dict[str, Moments]:
+        return {"weights": self.weights.moments()}
+
+    def sample(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[np.float64]]:
+        return {"weights": self.weights.sample(rng, n)}
+
+    def log_predictive(self, events: Matrix) -> Vector:
+        """log E[f(s w · z)], s = the target as a sign."""
+        rows, signs = self.model.design(events)
+        return self.model.log_probability(signs * (rows @ self.weights.mean), self.weights.deviations(rows))
+
+    def log_evidence(self) -> float:
+        """NaN: the constants of the sites are no part of the statistics."""
+        return math.nan

@@ -1,0 +1,94 @@
+"""The loop over documents, compiled by numba where that is installed (the extra `fast`).
+
+A document's numbers stay in the first cache from turn to turn, which arrays of many documents do not.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from streaminfer.models.documents import Documents, Numbers
+from streaminfer.models.model import Flags, Matrix, Vector
+from streaminfer.variational.lda.blocks import TINY, State
+
+
+def ascend(shares: Matrix, documents: Documents, alpha: Vector, state: State, tolerance: float, most: int) -> None:
+    """Goes through all documents with words, from state.gamma on, and leaves there where each ends."""
+    loop = kernel() or turns
+    loop(shares, *documents, np.ascontiguousarray(alpha), *state, tolerance, most, TINY)
+
+
+@cache
+def kernel() -> Any:
+    """`turns` as machine code, None without numba. It takes seconds to make and is kept where numba can write."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    # Sums may be taken in any order, but nothing is assumed of numbers that are not finite.
+    options = {"fastmath": {"reassoc", "contract"}, "nogil": True}
+    try:
+        return numba.njit(cache=True, **options)(turns)
+    except RuntimeError:  # no place to keep it
+        return numba.njit(**options)(turns)
+
+
+def turns(
+    shares: Matrix,
+    starts: Numbers,
+    words: Numbers,
+    counts: Vector,
+    alpha: Vector,
+    gammas: Matrix,
+    taken: Numbers,
+    lost: Flags,
+    tolerance: float,
+    most: int,
+    tiny: float,
+) -> None:
+    """gamma <- alpha + theta · sum over words of count share / (theta · share), until it hardly changes.
+
+    Plain loops, as numba wants them; `taken` and `lost` are as of `State`.
+    """
+    k = shares.shape[1]
+    theta, sums = np.empty(k), np.empty(k)
+    own = np.empty((np.diff(starts).max() if len(starts) > 1 else 0, k))
+    for d in range(len(starts) - 1):
+        begin, entries, gamma = starts[d], starts[d + 1] - starts[d], gammas[d]
+        for i in range(entries):
+            own[i] = shares[words[begin + i]]
+        change = np.inf
+        while entries > 0 and taken[d] < most and change >= tolerance * k and not lost[d]:
+            largest = -np.inf
+            for j in range(k):
+                # psi(x) = psi(x + n) - 1/x - ... - 1/(x + n - 1), and its asymptotic series from 8 on.
+                x, below = gamma[j], 0.0
+                while x < 8.0:
+                    below += 1.0 / x
+                    x += 1.0
+                f = 1.0 / x / x
+                series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
+                theta[j] = math.log(x) - 0.5 / x - series - below
+                largest = max(largest, theta[j])
+            for j in range(k):
+                theta[j] = math.exp(theta[j] - largest)
+                sums[j] = 0.0
+            for i in range(entries):
+                total = 0.0
+                for j in range(k):
+                    total += theta[j] * own[i, j]
+                if total < tiny:
+                    lost[d], total = True, tiny
+                ratio = counts[begin + i] / total
+                for j in range(k):
+                    sums[j] += ratio * own[i, j]
+            change = 0.0
+            for j in range(k):
+                after = alpha[j] + theta[j] * sums[j]
+                change += abs(after - gamma[j])
+                gamma[j] = after
+            taken[d] += 1

@@ -1,0 +1,43 @@
+"""Where topics start: draws that differ by topic, as from equal topics no update ever leaves.
+
+The draw of a word depends on the seed and the word alone, so workers that meet the words in another order, or only
+some of them, start from the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.model import Matrix
+
+SHAPE: Final = 100.0
+"""Of the Gamma(100, 1/100) draws of Hoffman et al. (2010): mean 1, sd 0.1."""
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def start(words: Sequence[bytes], k: int, seed: int) -> Matrix:
+    """Gamma(100, 1/100) draws (m, K), to stand for the statistics of words while there are none.
+
+    The 64-bit hash of (seed, word) and the topic's number give 53 bits (splitmix64: Steele, Lea, Flood 2014), these a
+    standard normal z, and that the draw (1 - 1/900 + z/30)^3, which is Gamma's quantile to 2e-5 within 4 sd (Wilson,
+    Hilferty 1931).
+    """
+    from scipy.special import ndtri
+
+    key = b"%d" % seed
+    hashes = b"".join(blake2b(word, digest_size=8, key=key).digest() for word in words)
+    states = np.frombuffer(hashes, dtype="<u8")[:, None] + np.arange(1, k + 1, dtype=np.uint64) * _STEP
+    uniforms = ((_mixed(states) >> np.uint64(11)) + 0.5) * 2.0**-53
+    third = 1 / (9 * SHAPE)
+    return np.asarray((1 - third + ndtri(uniforms) * np.sqrt(third)) ** 3, dtype=np.float64)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,36 @@
+"""What is known of the topics, as far as the words at hand need it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streaminfer.families.special import psi
+from streaminfer.models.model import Matrix, Vector
+
+
+class Topics(NamedTuple):
+    """Dirichlet parameters lambda, a row for each word: the prior's concentration and the statistics, all above 0."""
+
+    rows: Matrix
+    """(m, K), of the m words at hand."""
+    totals: Vector
+    """(K,), the sum of lambda over all V words, at hand or not."""
+
+    def plus(self, statistics: Matrix) -> Topics:
+        """With the statistics (m, K) of some documents added."""
+        return Topics(self.rows + statistics, self.totals + statistics.sum(axis=0))
+
+    def means(self) -> Matrix:
+        """E[beta], (m, K)."""
+        return self.rows / self.totals
+
+    def logs(self) -> Matrix:
+        """E[log beta] = psi(lambda) - psi(total), (m, K)."""
+        return psi(self.rows) - psi(self.totals)
+
+
+def prior(m: int, concentration: float, k: int, vocabulary: int) -> Topics:
+    """What is known of m of `vocabulary` words before any document."""
+    return Topics(np.full((m, k), concentration), np.full(k, concentration * vocabulary))

@@ -1,0 +1,52 @@
+"""Cases of approximate posteriors: where minibatches and their order are fixed, so is every digit of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.faults.answers import Case
+
+SERIAL: dict[str, Any] = {"linger_ms": 0, "max_staleness": 0}
+"""Boundaries depend on positions alone, and each minibatch starts from the posterior of all before it."""
+
+
+@dataclass(frozen=True)
+class Approximate(Case):
+    """A case without an exact answer: what can be checked of one posterior is that it has every row."""
+
+    def check(self, document: dict[str, Any]) -> None:
+        assert document["n_events"] == len(self.rows)
+        assert document["n_lost"] == document["n_rejected"] == document["n_damped"] == 0
+
+
+def approximate(model: dict[str, Any], header: list[str], values: np.ndarray) -> Approximate:
+    return Approximate(model, header, [[repr(v) for v in row] for row in values.tolist()], np.empty(0), {})
+
+
+def mixture(n: int) -> Approximate:
+    rng = np.random.default_rng(3)
+    centres = np.array([[0.0, 0.0], [6.0, 1.0], [-3.0, 5.0]])[rng.integers(0, 3, n)]
+    model = {"kind": "gaussian_mixture", "fields": ["u", "v"], "components": 4}
+    return approximate(model, ["u", "v"], centres + rng.normal(size=(n, 2)))
+
+
+def binary(kind: str) -> Callable[[int], Approximate]:
+    def made(n: int) -> Approximate:
+        rng = np.random.default_rng(4)
+        x = rng.normal(size=(n, 2))
+        y = rng.random(n) < 1 / (1 + np.exp(-(0.5 + x @ [1.5, -1.0])))
+        model = {"kind": kind, "features": ["a", "b"], "target": "y"}
+        return approximate(model, ["a", "b", "y"], np.column_stack([x, y]))
+
+    return made
+
+
+CASES: dict[str, Callable[[int], Approximate]] = {
+    "gaussian_mixture": mixture,
+    "logistic_regression": binary("logistic_regression"),
+    "probit_regression": binary("probit_regression"),
+}

@@ -1,0 +1,58 @@
+"""One pass of streaming variational Bayes over real events, and batch variational Bayes of the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streaminfer.variational import base, coordinate_ascent, fold, svb
+from streaminfer.variational.increment import Increment
+from tests.models.examples import build
+
+FILE = Path(__file__).parents[1] / "data" / "image_segments.csv"
+FIELDS = FILE.read_text().partition("\n")[0].split(",")
+EVENTS = np.random.default_rng(0).permutation(np.loadtxt(FILE, delimiter=",", skiprows=1))
+TRAINING, HELD_OUT = EVENTS[:1800], EVENTS[1800:]
+PRIOR = {"mean": TRAINING.mean(axis=0).tolist(), "scale": (0.1 * TRAINING.var(axis=0)).tolist()}
+
+
+def streamed(model: Any, events: np.ndarray, minibatch: int = 100) -> Any:
+    """The posterior after one pass, as a worker and a master make it."""
+    snapshot = replace(fold.start(model, "f"), frontier={0: 0})
+    for begin in range(0, len(events), minibatch):
+        part = events[begin : begin + minibatch]
+        step = svb.step(model, base.of(model, snapshot), part)
+        increment = Increment(
+            fingerprint="f", writer="w", topic="", partition=0, begin=begin, end=begin + len(part), n_events=len(part),
+            n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score, statistics=step.statistics,
+        )  # fmt: skip
+        snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version)
+        assert outcome is fold.Outcome.FOLDED
+        snapshot = replace(snapshot, version=snapshot.version + 1)
+    assert snapshot.n_events == len(events)
+    return model.posterior(snapshot.statistics)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_pass_predicts_nearly_as_well_as_the_batch(seed: int) -> None:
+    """Within 0.6 nats an event of batch variational Bayes (measured: 0.10 to 0.34 behind), 4 better than a Gaussian."""
+    model = build("gaussian_mixture", fields=FIELDS, components=7, seed=seed, prior=PRIOR)
+    statistics = coordinate_ascent.ascended(model, base.prior(model), TRAINING, iterations=200, tolerance=1e-5)
+    batch = model.posterior(statistics).log_predictive(HELD_OUT).mean()
+    stream = streamed(model, TRAINING).log_predictive(HELD_OUT).mean()
+    gaussian = build("gaussian", fields=FIELDS, prior=PRIOR)
+    single = gaussian.posterior(gaussian.statistics(TRAINING)).log_predictive(HELD_OUT).mean()
+    assert abs(stream - batch) < 0.6
+    assert min(stream, batch) > single + 4
+
+
+def test_all_events_in_one_minibatch_are_the_batch() -> None:
+    model = build("gaussian_mixture", fields=FIELDS, components=7, prior=PRIOR)
+    batch = model.posterior(coordinate_ascent.ascended(model, base.prior(model), TRAINING))
+    stream = streamed(model, TRAINING, len(TRAINING))
+    np.testing.assert_array_equal(stream.components.mean, batch.components.mean)
+    np.testing.assert_array_equal(stream.concentration, batch.concentration)
