@@ -121,7 +121,7 @@ def print_summary(found: PosteriorSnapshot) -> None:
     """The posterior as a table."""
     snapshot, model = found.snapshot, found.spec.model
     name = found.name if found.key is None else f"{found.name} of {found.key}"
-    print(f"{name}: {model.kind} by {found.spec.inference.method}, {model.exactness}, version {found.version}")
+    print(f"{name}: {found.spec.kind} by {found.spec.inference.method}, {model.exactness}, version {found.version}")
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)

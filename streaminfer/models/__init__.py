@@ -1,4 +1,4 @@
-"""Models: a likelihood with a prior, one file each; a spec's `model.kind` is a key of this table."""
+"""Models: a likelihood with a prior, one file each; a spec's `model.kind` is a key of this table, or a class's name."""
 
 from __future__ import annotations
 

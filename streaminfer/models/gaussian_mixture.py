@@ -61,7 +61,8 @@ class GaussianMixture:
     """Statistics are centred moments of the d fields (see `centred`), expected, component after component.
 
     A component without events stays at the prior. It gets some once they are likelier under the prior than under
-    every component that has events, so `prior.scale` should be of the size of the components' spread.
+    every component that has events, so `prior.scale` should be of the size of the components' spread. A concentration
+    of 1 is uniform over the weights; with one far below, a component without events would hardly ever get any.
     """
 
     kind: ClassVar[str] = "gaussian_mixture"

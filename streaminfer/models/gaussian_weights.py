@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple, Protocol, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -26,43 +26,6 @@ class Prior(NamedTuple):
 
     mean: Vector
     precision: Vector
-
-
-class Weights(Protocol):
-    """What both forms of covariance tell of the weights."""
-
-    family: ClassVar[str]
-
-    @staticmethod
-    def size(d: int) -> int:
-        """The length of the statistics of d weights."""
-
-    @staticmethod
-    def proper(statistics: Matrix, prior: Prior) -> Flags:
-        """Which rows (k, size) `of` takes."""
-
-    @classmethod
-    def of(cls, prior: Prior, statistics: Vector) -> Self:
-        """The weights given statistics (size,); raises DomainError where they are not positive semidefinite."""
-
-    @property
-    def mean(self) -> Vector:
-        """E[w], (d,)."""
-
-    @property
-    def natural(self) -> Vector:
-        """Prior and statistics, in the layout of the statistics, which is the family's."""
-
-    def moments(self) -> Moments: ...
-
-    def sample(self, rng: np.random.Generator, n: int) -> Matrix:
-        """Draws (n, d)."""
-
-    def deviations(self, rows: Matrix) -> Vector:
-        """The standard deviation of x · w for each row x of (n, d)."""
-
-    def divergence(self) -> float:
-        """KL(these weights || prior)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,16 +45,20 @@ class FullWeights:
 
     @staticmethod
     def size(d: int) -> int:
+        """The length of the statistics of d weights."""
         return d + d * d
 
     @staticmethod
     def proper(statistics: Matrix, prior: Prior) -> Flags:
-        """Row by row: models that need a base have one posterior, not one for each key."""
+        """Which rows (k, size) `of` takes; one by one, as a model that needs a base has no posteriors of keys."""
         return np.array([_is_proper(FullWeights, prior, row) for row in statistics], dtype=np.bool_)
 
     @classmethod
     def of(cls, prior: Prior, statistics: Vector) -> Self:
-        """mean = m + P^-1 (linear - S m), P = diag(precision) + S for a prior mean m."""
+        """mean = m + P^-1 (linear - S m), P = diag(precision) + S for a prior mean m.
+
+        Raises DomainError where S is not positive semidefinite.
+        """
         d = prior.mean.size
         _require_finite(statistics, cls.size(d))
         added = matrices.symmetric_part(statistics[d:], d)
@@ -106,6 +73,7 @@ class FullWeights:
 
     @property
     def natural(self) -> Vector:
+        """Prior and statistics, in the layout of the statistics, which is the family's."""
         mean, precision = self.prior
         return np.concatenate([precision * mean, np.diag(precision).ravel()]) + self.statistics
 
@@ -114,14 +82,16 @@ class FullWeights:
         return Moments(self.mean, np.linalg.norm(half, axis=0), half.T @ half)
 
     def sample(self, rng: np.random.Generator, n: int) -> Matrix:
+        """Draws (n, d)."""
         noise = rng.standard_normal((self.mean.size, n))
         return np.add(self.mean, matrices.solve_lower_transposed(self.factor, noise).T)
 
     def deviations(self, rows: Matrix) -> Vector:
+        """The standard deviation of x · w for each row x of (n, d)."""
         return np.asarray(np.linalg.norm(matrices.solve_lower(self.factor, rows.T), axis=0), dtype=np.float64)
 
     def divergence(self) -> float:
-        """(tr(P_0 P^-1) - d + log|P| - log|P_0| + (mean - m)' P_0 (mean - m)) / 2."""
+        """KL(these weights || prior) = (tr(P_0 P^-1) - d + log|P| - log|P_0| + (mean - m)' P_0 (mean - m)) / 2."""
         mean, precision = self.prior
         half = matrices.solve_lower(self.factor, np.diag(np.sqrt(precision)))
         log_dets = matrices.log_determinant(self.factor) - float(np.log(precision).sum())
@@ -142,16 +112,18 @@ class DiagonalWeights:
 
     @staticmethod
     def size(d: int) -> int:
+        """The length of the statistics of d weights."""
         return 2 * d
 
     @staticmethod
     def proper(statistics: Matrix, prior: Prior) -> Flags:
+        """Which rows (k, size) `of` takes."""
         finite = (np.abs(statistics) <= LARGEST).all(axis=1)
         return np.asarray(finite & (statistics[:, prior.mean.size :] >= 0).all(axis=1))
 
     @classmethod
     def of(cls, prior: Prior, statistics: Vector) -> Self:
-        """mean = m + (linear - S m) / (precision + S) for a prior mean m."""
+        """mean = m + (linear - S m) / (precision + S) for a prior mean m; raises DomainError where an S is negative."""
         _require_finite(statistics, cls.size(prior.mean.size))
         linear, added = np.split(statistics, 2)
         if (added < 0).any():
@@ -162,6 +134,7 @@ class DiagonalWeights:
 
     @property
     def natural(self) -> Vector:
+        """Prior and statistics, in the layout of the statistics, which is the family's."""
         mean, precision = self.prior
         return np.concatenate([precision * mean, precision]) + self.statistics
 
@@ -169,13 +142,15 @@ class DiagonalWeights:
         return Moments(self.mean, self.precision**-0.5, np.diag(1 / self.precision))
 
     def sample(self, rng: np.random.Generator, n: int) -> Matrix:
+        """Draws (n, d)."""
         return np.add(self.mean, rng.standard_normal((n, self.mean.size)) / np.sqrt(self.precision))
 
     def deviations(self, rows: Matrix) -> Vector:
+        """The standard deviation of x · w for each row x of (n, d)."""
         return np.asarray(np.linalg.norm(rows / np.sqrt(self.precision), axis=1), dtype=np.float64)
 
     def divergence(self) -> float:
-        """sum of (r - 1 - log r + precision_0 (mean - m)^2) / 2, r = precision_0 / precision."""
+        """KL(these weights || prior) = sum of (r - 1 - log r + p (mean - m)^2) / 2, r = p / precision."""
         mean, precision = self.prior
         ratio = precision / self.precision
         return 0.5 * float((ratio - 1 - np.log(ratio) + precision * (self.mean - mean) ** 2).sum())

@@ -18,9 +18,11 @@ from streaminfer.models.binary_regression import BinaryPosterior, BinaryRegressi
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.options import Section
 
-_ITERATIONS: Final = 200
-_TOLERANCE: Final = 1e-8
-"""A change of no curvature by more than this part of itself is none."""
+_ITERATIONS: Final = 100
+_TOLERANCE: Final = 1e-6
+"""A curvature that changes by less than this part of itself has settled."""
+_FLATTEST: Final = 1e-300
+"""A smaller curvature, of an event that hardly counts and is far from 0, would leave nothing to divide by."""
 _PLAIN: Final = 1e12
 """Sums of squares up to this are solved with the digits that their squares have left."""
 
@@ -80,7 +82,7 @@ class DiagonalLogisticRegression(LogisticRegression):
         mean, added, curves = start, np.zeros(start.size), np.zeros(len(rows))
         for _ in range(iterations):
             spread = np.linalg.norm(rows / np.sqrt(precision + added), axis=1)
-            before, curves = curves, times * curvature(np.hypot(rows @ mean, spread))
+            before, curves = curves, np.maximum(times * curvature(np.hypot(rows @ mean, spread)), _FLATTEST)
             mean, added = _solved(start, precision, rows, residuals, curves), curves @ rows**2
             if (np.abs(curves - before) <= _TOLERANCE * curves).all():
                 break

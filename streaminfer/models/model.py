@@ -46,11 +46,11 @@ class Posterior(Protocol):
 
     @property
     def family(self) -> str:
-        """The name of its exponential family, a key of `streaminfer.families.FAMILIES`."""
+        """The name of its family: a key of `streaminfer.families.FAMILIES`, or one that the model documents."""
 
     @property
     def natural(self) -> Vector:
-        """The natural parameters, in the layout that the family's module documents."""
+        """The natural parameters, in the layout that the family's module (or the model) documents."""
 
     def moments(self) -> dict[str, Moments]:
         """Mean, sd and covariance of each parameter, in declared order."""
@@ -69,6 +69,7 @@ class Model(Protocol):
     """A likelihood with a prior. Immutable."""
 
     kind: ClassVar[str]
+    """Its name in the table of models. Specs and snapshots name a user's own model `package.module:Class` instead."""
     options: ClassVar[Section]
     """What the `model` section of a spec may say, without `kind`; its last option is the section `prior`."""
     methods: ClassVar[tuple[str, ...]]

@@ -18,7 +18,7 @@ from streaminfer.models.model import Matrix, Vector
 _CERTAIN: Final = 39.0
 """Above this phi / Phi is below the smallest number."""
 _TAIL: Final = -4.0
-_TERMS: Final = 24
+_TERMS: Final = 32
 """Of the continued fraction; from the tail on they are exact in float64."""
 _ROOT_2: Final = math.sqrt(2)
 _PEAK: Final = 1 / math.sqrt(2 * math.pi)
@@ -46,7 +46,9 @@ def ratios(z: float) -> Ratios:
         v = _PEAK * math.exp(-0.5 * z * z) / (0.5 * math.erfc(-z / _ROOT_2))
         w = v * (v + z)
         return Ratios(v, w, 1 - w, 1 + z * (v + z))
-    x = rest = -z
+    x = -z
+    # What the fraction goes on with is near the r with r = x + terms / r.
+    rest = 0.5 * (x + math.hypot(x, 2 * math.sqrt(_TERMS)))
     for k in range(_TERMS, 2, -1):
         rest = x + k / rest
     second = 2 / rest
@@ -61,18 +63,18 @@ def full(base: FullWeights, rows: Matrix, signs: Vector, times: Vector, sweeps: 
 
     A site is exp(h a - t a^2 / 2), a = w · x. Every sweep starts from the posterior of all sites anew.
     """
-    linear, precision = np.zeros(len(rows)), np.zeros(len(rows))
+    linear, precision = [0.0] * len(rows), [0.0] * len(rows)
     change = np.zeros(base.statistics.size)
     for _ in range(sweeps):
         q = FullWeights.of(base.prior, base.statistics + change)
         _sweep_full(q, rows, signs.tolist(), times.tolist(), linear, precision)
         curved = np.sqrt(precision)[:, None] * rows
-        change = np.concatenate([linear @ rows, (curved.T @ curved).ravel()])
+        change = np.concatenate([np.array(linear) @ rows, (curved.T @ curved).ravel()])
     return change
 
 
 def _sweep_full(
-    q: FullWeights, rows: Matrix, signs: list[float], times: list[float], linear: Vector, precision: Vector
+    q: FullWeights, rows: Matrix, signs: list[float], times: list[float], linear: list[float], precision: list[float]
 ) -> None:
     """Replaces each site in its turn: mean and a root C of the covariance C C' change by rank one, O(d^2).
 
@@ -83,7 +85,7 @@ def _sweep_full(
     for i, x in enumerate(rows):
         half = x @ root
         variance, centre = float(half @ half), float(x @ mean)
-        old_h, old_t = float(linear[i]), float(precision[i])
+        old_h, old_t = linear[i], precision[i]
         left = 1 - old_t * variance
         if left < _LEFT:
             continue
@@ -145,7 +147,7 @@ def _factorised(mean: Vector, precision: Vector, x: Vector, squares: Vector, sig
     variance, centre = float(u.sum()), float(m.sum())
     r = math.sqrt(1 + variance)
     v, w, kept, bend = ratios(sign * centre / r)
-    below = (1 + variance) - w * u if w < 0.5 else 1 + np.maximum(variance - u, 0.0) + kept * u
+    below = 1 + np.maximum(variance - u, 0.0) + kept * u
     site = np.empty((2, x.size))
     site[0] = x * (sign * r * (v * bend) - w * (centre - m)) / below
     site[1] = w * squares / below

@@ -263,7 +263,7 @@ class Shard:
         model, method = model_of(self._spec, snapshot), self._spec.inference.method
         posterior = model.posterior(blend.published(model, self._spec.inference, snapshot))
         return posterior.natural, snapshots.About(
-            self._spec.name, model.kind, posterior.family, method, model.exactness
+            self._spec.name, self._spec.kind, posterior.family, method, model.exactness
         )
 
     def close(self) -> None:

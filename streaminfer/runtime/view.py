@@ -165,7 +165,7 @@ class PosteriorSnapshot:
             "staleness": snapshot.staleness,
             "exactness": model.exactness,
             "method": self.spec.inference.method,
-            "model": model.kind,
+            "model": self.spec.kind,
             "family": self.posterior.family,
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
             "natural": _plain(self.posterior.natural),

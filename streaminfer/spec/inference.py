@@ -179,10 +179,10 @@ def made(options: Mapping[str, Any]) -> Inference:
     return Inference(**{**options, "step": None if step is None else StepSize(**step)})
 
 
-def check_inference(model: Model, inference: Inference) -> None:
+def check_inference(kind: str, model: Model, inference: Inference) -> None:
     """Raises OptionsError where a model cannot be inferred so, or an option would mean nothing."""
     if inference.method not in model.methods:
-        rule = f"must be {' or '.join(model.methods)} with the model {model.kind}"
+        rule = f"must be {' or '.join(model.methods)} with the model {kind}"
         raise OptionsError("method", rule, inference.method)
     for name, methods in ONLY_WITH.items():
         value = getattr(inference, name)
@@ -193,5 +193,5 @@ def check_inference(model: Model, inference: Inference) -> None:
         rule = "must be 0 with the method memoized, whose batches must be the same in every epoch: leave it out"
         raise OptionsError("linger_ms", rule, inference.linger_ms)
     if inference.local_iterations is not None and not isinstance(model, Latent):
-        rule = f"means nothing with the model {model.kind}, whose minibatches need no passes: leave it out"
+        rule = f"means nothing with the model {kind}, whose minibatches need no passes: leave it out"
         raise OptionsError("local_iterations", rule, inference.local_iterations)

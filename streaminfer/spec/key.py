@@ -87,14 +87,14 @@ def tape_bytes(size: int, columns: int) -> int:
     return MAX_COLUMNS * 8 * columns // column_bytes(size, WHOLE_NUMBER) - RECORD
 
 
-def check_key(model: Model, minibatch: int, columns: int | None) -> None:
+def check_key(kind: str, model: Model, minibatch: int, columns: int | None) -> None:
     """Raises OptionsError where there cannot be one posterior for each key.
 
     `columns`: how many a row has where a record has many events; None where it is one.
     """
     if model.needs_base:
-        rule = f"cannot be set with {model.kind}: its increments depend on a posterior, and workers hold none of a key"
-        raise OptionsError("key", rule, model.kind)
+        rule = f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key"
+        raise OptionsError("key", rule, kind)
     if model.size > MAX_STATISTICS:
         rule = f"needs a model of at most {MAX_STATISTICS} statistics for each key: use fewer fields or categories"
         raise OptionsError("key", rule, model.size)

@@ -14,6 +14,7 @@ from streaminfer.models import MODELS
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
+from streaminfer.spec import own
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
@@ -79,7 +80,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     filled |= {} if key is None else {"key": key}
     with _together("model", file):
-        model = MODELS[kind].build(options)
+        model = own.built(kind, options) if own.is_own(kind) else MODELS[kind].build(options)
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
@@ -91,10 +92,10 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     with _together("", file):
         check_format(spec.data, fields)
     with _together("inference", file):
-        inference_section.check_inference(model, spec.inference)
+        inference_section.check_inference(kind, model, spec.inference)
     if key is not None:
         with _together("", file):
-            check_key(model, spec.inference.minibatch, spec.row_columns)
+            check_key(kind, model, spec.inference.minibatch, spec.row_columns)
         _check_alone(spec, file)
     _check_window(spec, file)
     _check_reaction(spec, file)
@@ -121,7 +122,7 @@ def _check_window(spec: Spec, file: str) -> None:
             "needs a model with exact statistics, as what leaves the window must leave nothing behind; take "
             f"{forget.replace('window', 'half_life')}"
         )
-        raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, spec.model.kind)])
+        raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, spec.kind)])
     if spec.drift is not None and spec.drift.react is not None:
         rule = f"must be report where inference.forget has {forget}: what is in a window counts fully"
         raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
@@ -169,11 +170,21 @@ def _model_options(section: object, problems: list[Problem]) -> tuple[str | None
         problems.append(Problem("model", f"must be a mapping with kind, one of {', '.join(MODELS)}", section))
         return None, {}
     kind = section.get("kind")
+    rest = {key: value for key, value in section.items() if key != "kind"}
+    if own.is_own(kind):
+        return _own_options(kind, rest, problems)
     if not isinstance(kind, str) or kind not in MODELS:
         problems.append(Problem("model.kind", unknown_name(str(kind), list(MODELS), "model"), kind))
         return None, {}
-    rest = {key: value for key, value in section.items() if key != "kind"}
     return kind, MODELS[kind].options.check(rest, "model", problems)
+
+
+def _own_options(kind: str, rest: Mapping[Any, Any], problems: list[Problem]) -> tuple[str | None, dict[str, Any]]:
+    try:
+        return kind, own.checked(kind, rest, problems)
+    except OptionsError as error:
+        problems.append(error.problem._replace(field=f"model.{error.problem.field}"))
+        return None, {}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
+from streaminfer.spec import own
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
 from streaminfer.spec.inference import INFERENCE
@@ -22,7 +23,7 @@ def json_schema() -> dict[str, Any]:
         "properties": {
             "name": {**NAME.json_schema(), "description": "Prefix of every topic, group and transactional id."},
             "data": _optional({**DATA.json_schema(), "description": "Where events come from."}),
-            "model": {"description": "What is inferred.", "oneOf": [_model(kind) for kind in MODELS]},
+            "model": {"description": "What is inferred.", "oneOf": [*map(_model, MODELS), _own_model()]},
             "inference": _optional({**INFERENCE.json_schema(), "description": "How events become a posterior."}),
             "drift": _optional({**DRIFT.json_schema(), "description": "When to raise an alarm, and what to do then."}),
             "key": _key(),
@@ -44,6 +45,13 @@ def _model(kind: str) -> dict[str, Any]:
     schema = with_kind.json_schema()
     schema["properties"]["kind"] = {"const": kind, "description": "The model."}
     return {"title": kind, **_with_nulls(schema)}
+
+
+def _own_model() -> dict[str, Any]:
+    """A class of the user's own: its options are known to nobody who does not import it."""
+    text = "The model: a class of your own, as package.module:Class."
+    kind = {"type": "string", "pattern": f"^(?:{own.PATTERN})$", "maxLength": own.LONGEST, "description": text}
+    return {"title": "package.module:Class", "type": "object", "properties": {"kind": kind}, "required": ["kind"]}
 
 
 def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:

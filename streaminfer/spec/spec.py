@@ -33,6 +33,11 @@ class Spec:
     drift: Drift | None = None
     key: Key | None = None
 
+    @property
+    def kind(self) -> str:
+        """What the spec calls its model: a name of the table, or package.module:Class."""
+        return str(self.document["model"]["kind"])
+
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """What the model reads, each with its place in an event."""

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from streaminfer.models.model import Latent, Matrix, Vector
+from streaminfer.models.model import Latent, Matrix, Posterior, Vector
 from streaminfer.variational.base import Base
 
 ITERATIONS: Final = 20
 """Passes over a minibatch at most, where nobody says otherwise."""
 TOLERANCE: Final = 1e-6
-"""A change of the statistics below this part of the largest of them is none."""
+"""A change of the statistics below this part of the largest of them is none, if the events' densities do not see it."""
 
 
 def ascended(
@@ -36,5 +36,17 @@ def ascended(
         q = model.posterior(model.merge(base.statistics, statistics))
         before, statistics = statistics, model.expected(q, events, weights)
         if np.abs(statistics - before).max() <= tolerance * np.abs(statistics).max():
-            break
+            after = model.posterior(model.merge(base.statistics, statistics))
+            if _seen(q, after, events) <= tolerance:
+                break
     return statistics
+
+
+def _seen(q: Posterior, after: Posterior, events: Matrix) -> float:
+    """How much the log densities of events differ on average.
+
+    Where events are far from 0 the largest statistics are their means, beside which no other change counts.
+    """
+    with np.errstate(all="ignore"):
+        change = np.abs(after.log_predictive(events) - q.log_predictive(events))
+    return float(np.nan_to_num(change, posinf=0.0).mean())

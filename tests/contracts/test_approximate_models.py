@@ -184,7 +184,7 @@ def test_the_bound_never_falls(example: Example, n: int) -> None:
         bounds.append(model.elbo(q, events))
     steps = np.diff(bounds)
     assert (steps >= -1e-8 * np.abs(bounds[1:])).all()
-    assert bounds[-1] > bounds[0]
+    assert n == 1 or bounds[-1] > bounds[0]  # one event may be where the start has put it
 
 
 @every_example
@@ -247,7 +247,9 @@ def test_extreme_events_are_absorbed(example: Example) -> None:
     model = model_of(example)
     together, everything = model.empty(), extreme_events(model)
     for events in everything:
-        assert_finite(model, learned(model, model.empty(), events))
+        faint = np.append(np.full(len(events) - 1, 2.0**-1000), 1.0)
+        for weights in (None, faint):
+            assert_finite(model, learned(model, model.empty(), events, weights))
         for _ in range(3):
             together = model.merge(together, learned(model, together, events))
         posterior = assert_finite(model, together)

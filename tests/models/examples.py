@@ -9,6 +9,7 @@ import numpy as np
 
 from streaminfer.models import MODELS
 from streaminfer.models.model import Model
+from streaminfer.spec import own
 
 MIX = np.array([[1.0, 0.3], [-0.4, 0.8]])
 
@@ -25,9 +26,10 @@ class Example(NamedTuple):
 def build(kind: str, **options: Any) -> Any:
     """The model of checked options."""
     problems: list[Any] = []
-    checked = MODELS[kind].options.check(options, "", problems)
+    model = own.found(kind) if own.is_own(kind) else MODELS[kind]
+    checked = model.options.check(options, "", problems)
     assert not problems, problems
-    return MODELS[kind].build(checked)
+    return model.build(checked)
 
 
 def model_of(example: Example) -> Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.models.examples import Example, build, model_of
+from tests.models.mixture_examples import MIXTURE_EXAMPLES
 
 __all__ = ["LATENT_EXAMPLES", "Example", "build", "model_of"]
 
@@ -38,4 +39,5 @@ LATENT_EXAMPLES: list[Example] = [
         {**_CLASSIFIER, "covariance": "diagonal", "sweeps": 4, "prior": _SKEWED},
         _labelled,
     ),
+    *MIXTURE_EXAMPLES,
 ]

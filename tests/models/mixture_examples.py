@@ -8,12 +8,12 @@ import numpy as np
 
 from tests.models.examples import MIX, Example
 
-CENTRES = np.array([[3.0, -20.0], [9.0, -14.0], [1.0, -11.0]])
+CENTRES = np.array([[3.0, -20.0], [5.5, -18.5], [2.0, -17.0]])
 SKEWED = {"concentration": [0.5, 2.0], "mean": [1, -2], "kappa": 0.5, "dof": 12.5, "scale": [2, 0.5]}
 
 
 def _clouds(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Three clouds that touch."""
+    """Three clouds that overlap."""
     return CENTRES[rng.integers(0, 3, n)] + rng.normal(size=(n, 2)) @ MIX
 
 

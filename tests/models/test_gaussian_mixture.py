@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from streaminfer.families import FAMILIES, dirichlet
+from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models import components, mixture_bound
 from streaminfer.models.gaussian_mixture import GaussianMixture
 from streaminfer.models.options import OptionsError
@@ -60,6 +61,15 @@ def test_a_step_is_the_textbooks(kind: str) -> None:
     model, q, events = overlapping(kind)
     assert_textbook_step(model, q, events)
     assert_textbook_step(model, climb(model, events, 4), events)
+
+
+def test_expected_log_densities_are_those_of_the_family() -> None:
+    """E log N(x | mu, S) by the expectations of S^-1 mu, S^-1, mu' S^-1 mu and log|S|."""
+    _, q, events = overlapping("skewed-clouds")
+    terms = np.hstack([events, (events[:, :, None] * events[:, None, :]).reshape(-1, 4), np.ones((len(events), 2))])
+    expected = [niw.expected_statistics(niw.to_natural(q.components.one(k))) for k in range(2)]
+    exact = np.stack([terms @ each for each in expected]) - np.log(2 * np.pi)
+    np.testing.assert_allclose(components.expected_log_densities(q.components, events), exact, rtol=1e-9)
 
 
 def without_digamma_of_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,9 +267,10 @@ def test_many_components_have_no_covariances_of_weights() -> None:
 
 def test_blocks_of_events_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     model, q, events = overlapping()
-    whole = model.expected(q, events), model.elbo(q, events), q.log_predictive(events)
+    weights = np.linspace(0, 1, len(events))
+    whole = model.expected(q, events, weights), model.elbo(q, events), q.log_predictive(events)
     monkeypatch.setattr(components, "_BLOCK", 40)
-    assert_close(model.expected(q, events), whole[0], 1e-12)
+    assert_close(model.expected(q, events, weights), whole[0], 1e-12)
     assert model.elbo(q, events) == pytest.approx(whole[1], rel=1e-12)
     assert_close(q.log_predictive(events), whole[2], 1e-14)
 

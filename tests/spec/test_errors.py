@@ -14,9 +14,15 @@ from tests.spec.documents import document
 NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
 TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
-INFERENCE = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget"
+INFERENCE = (
+    "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations, step, "
+    "population"
+)
 FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
-KINDS = "bernoulli, categorical, poisson, gaussian, linear_regression"
+KINDS = (
+    "bernoulli, categorical, poisson, gaussian, linear_regression, logistic_regression, probit_regression, "
+    "gaussian_mixture"
+)
 LONG = "x" * 100
 
 

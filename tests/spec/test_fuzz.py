@@ -19,6 +19,7 @@ FILES = [
     b"name: demo\ndata: {format: json, partitions: 4}\nmodel:\n  kind: poisson\n  field: k\n  prior: {shape: 1}\n",
     b'{"name": "demo", "model": {"kind": "gaussian", "fields": ["u", "v"], "prior": {"dof": 6.5}}}',
     b"name: demo\nmodel: {kind: categorical, field: c, categories: [a, b]}\ninference: {minibatch: 1}\n",
+    b"name: demo\nmodel: {kind: queue_models.waiting:WaitingTime, field: t, prior: {shape: 2}}\n",
 ]
 PIECES = [
     b"!!int ''", b"!!float .", b"!!bool x", b"!!timestamp x", b"!!binary x", b"&a ", b"*a", b"<<: ", b"? ", b"\n- ",

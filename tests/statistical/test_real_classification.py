@@ -18,6 +18,7 @@ from streaminfer.models.model import Model
 from streaminfer.variational import base, fold, svb
 from streaminfer.variational.increment import Increment
 from tests.models.examples import build
+from tests.variational.plain import SVB
 
 DATA = Path(__file__).parents[1] / "data" / "phishing.csv"
 MINIBATCH = 64
@@ -50,7 +51,7 @@ def one_pass(model: Model, events: np.ndarray) -> np.ndarray:
     snapshot = replace(fold.start(model, "f"), frontier={0: 0})
     for begin in range(0, len(events), MINIBATCH):
         batch = events[begin : begin + MINIBATCH]
-        step = svb.step(model, base.of(model, snapshot), batch)
+        step = svb.step(model, base.of(model, SVB, snapshot), batch)
         increment = Increment(
             fingerprint="f", writer="w", topic="t", partition=0, begin=begin, end=begin + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,

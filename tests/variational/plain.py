@@ -9,6 +9,9 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.poisson import Poisson, PoissonPosterior
+from streaminfer.spec import Inference
+
+SVB = Inference("svb", 100, 0, 0, 100, 100)
 
 
 class Plain:

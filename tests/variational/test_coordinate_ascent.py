@@ -116,3 +116,14 @@ def test_a_base_is_the_prior_of_what_follows() -> None:
         found.append(model.elbo(q, events) + family.kl(new, prior) - family.kl(new, old))
     assert_never_falls(np.array(found))
     assert found[-1] > found[0]
+
+
+def test_far_from_zero_it_goes_on_as_long() -> None:
+    """Means of 1e7 must not make counts that still change look still."""
+    found = []
+    for centre in (0.0, 1e7):
+        model = build("gaussian_mixture", fields=FIELDS, components=3, prior={"mean": centre})
+        statistics = ascended(model, base.prior(model), blob(120, centre), iterations=300)
+        found.append(model.elbo(model.posterior(statistics), blob(120, centre)))
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    assert found[0] > bounds(3, {}, blob(120), steps=2)[-1] + 1

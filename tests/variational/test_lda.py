@@ -150,6 +150,7 @@ def test_a_document_without_words_says_nothing() -> None:
     np.testing.assert_array_equal(found.gamma, 0.3)
     np.testing.assert_allclose(bound.documents_bound(topics, empty, 0.3, found.gamma), 0.0, atol=1e-12)
     assert local(topics, Documents.of([]), 0.3).statistics.shape == (60, 3)
+    assert local(Topics(topics.rows[:0], topics.totals), empty.compact()[1], 0.3).statistics.shape == (0, 3)
     assert completion.score(topics, empty, 0.3, seed=0).log_predictive.tolist() == [0.0, 0.0]
     assert absorb(topics, empty, 0.3).passes <= 2
 

@@ -18,8 +18,10 @@ from streaminfer.variational.lda.blocks import TINY, State
 
 def ascend(shares: Matrix, documents: Documents, alpha: Vector, state: State, tolerance: float, most: int) -> None:
     """Goes through all documents with words, from state.gamma on, and leaves there where each ends."""
-    loop = kernel() or turns
-    loop(shares, *documents, np.ascontiguousarray(alpha), *state, tolerance, most, TINY)
+    loop: Any = kernel() or turns
+    # For each kind of array, such as one that may only be read, numba would compile anew.
+    given = [np.require(array, requirements=["C", "W"]) for array in (*documents, alpha)]
+    loop(shares, *given, *state, float(tolerance), int(most), TINY)
 
 
 @cache
@@ -29,8 +31,8 @@ def kernel() -> Any:
         import numba
     except ImportError:
         return None
-    # Sums may be taken in any order, but nothing is assumed of numbers that are not finite.
-    options = {"fastmath": {"reassoc", "contract"}, "nogil": True}
+    # Sums may be taken in any order and nothing is ever NaN; infinity is there, so "ninf" is not.
+    options: Any = {"fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}, "nogil": True}
     try:
         return numba.njit(cache=True, **options)(turns)
     except RuntimeError:  # no place to keep it

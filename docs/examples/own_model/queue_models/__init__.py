@@ -1,0 +1,1 @@
+"""Models of queues: how long one waits (`waiting`), how many come (`visits`)."""
