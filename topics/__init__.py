@@ -28,8 +28,8 @@ class Declaration:
     max_bytes: int
     writers: tuple[str, ...]
     readers: tuple[str, ...]
-    only_with: Literal["windows"] | None
-    """What a spec must have to have this topic; None: every spec has it."""
+    only_with: tuple[str, ...] | None
+    """A spec must have one of these to have this topic: windows, or a method of inference; None: every spec has it."""
 
     def topic(self, spec_name: str) -> str:
         """The full name of this topic for a spec."""
@@ -80,5 +80,5 @@ def _declaration(row: dict[str, Any]) -> Declaration:
         max_bytes=row["max_bytes"],
         writers=tuple(row["writers"]),
         readers=tuple(row["readers"]),
-        only_with=row.get("only_with"),
+        only_with=tuple(row["only_with"]) if "only_with" in row else None,
     )

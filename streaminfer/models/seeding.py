@@ -1,6 +1,7 @@
 """Where a mixture starts: a first guess of which events belong together, from a seed and the events alone.
 
-k-means++ (Arthur & Vassilvitskii 2007) and a few of Lloyd's steps on the distinct events, in units of their spread.
+k-means++ (Arthur & Vassilvitskii 2007) and a few of Lloyd's steps on the distinct events, in units of their spread; of
+several draws the one with the least sum of squares, as one may put two centres into a cluster and none into another.
 Neither the order of the events nor the place and units of the fields matter, so all workers share one start.
 """
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Vector
 
 _STEPS: Final = 10
+_DRAWS: Final = 16
 _NO_SPREAD: Final = 1e-60
 """A middle half of the values that is narrower than this part of their range is no unit: squares would overflow."""
 
@@ -26,15 +28,26 @@ def labels(events: Matrix, weights: Vector | None, k: int, seed: int) -> NDArray
     distinct, places = np.unique(events, axis=0, return_inverse=True)
     places = places.reshape(-1)
     masses = np.bincount(places, weights).astype(np.float64)
-    points = _in_units(distinct)
-    centres = _spread_out(points, masses, k, np.random.default_rng(seed))
-    nearest = _nearest(points, centres)
+    points, rng = _in_units(distinct), np.random.default_rng(seed)
+    groups, least = _grouped(points, masses, k, rng)
+    for _ in range(_DRAWS - 1):
+        found, squares = _grouped(points, masses, k, rng)
+        if squares < least:
+            groups, least = found, squares
+    return groups[places]
+
+
+def _grouped(points: Matrix, masses: Vector, k: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], float]:
+    """The groups (n,) of one draw, and the sum of squares around their centres."""
+    centres = _spread_out(points, masses, k, rng)
+    groups = _nearest(points, centres)
     for _ in range(_STEPS):
-        centres = _means(points, masses, nearest, centres)
-        before, nearest = nearest, _nearest(points, centres)
-        if np.array_equal(before, nearest):
+        centres = _means(points, masses, groups, centres)
+        before, groups = groups, _nearest(points, centres)
+        if np.array_equal(before, groups):
             break
-    return nearest[places]
+    around = points - centres[groups]
+    return groups, float(masses @ np.einsum("nd,nd->n", around, around))
 
 
 def _in_units(points: Matrix) -> Matrix:

@@ -12,15 +12,17 @@ import numpy as np
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.runtime.word_fit import fit_words
 from streaminfer.spec import Spec
-from streaminfer.variational import base, fold, methods
+from streaminfer.variational import base, epochs, fold, methods
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
+from streaminfer.variational.snapshot import Snapshot
 
 
 def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
     """The posterior of a spec given rows (mappings, as events on the data topic are), in minibatches as a worker would.
 
-    The rows are events of one partition, in their order. Raises RowError at the first row that the model cannot read.
+    The rows are events of one partition, in their order; with `inference.epochs` they are kept in memory and passed as
+    often. Raises RowError at the first row that the model cannot read.
     """
     if spec.key is not None:
         raise ValueError(
@@ -28,13 +30,23 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         )
     if spec.words is not None:
         return fit_words(spec, spec.words, rows)
-    model, forget = spec.model, rule_of(spec)
     if spec.inference.by_time and spec.time_field is None:
         raise ValueError(
             f"inference.forget: {', '.join(spec.inference.forget or ())} needs the rows' times, and rows have no "
             "record's timestamp: say in data.timestamp which field has them"
         )
-    snapshot = replace(fold.start(model, spec.fingerprint), frontier={0: 0})
+    n_epochs = spec.inference.n_epochs
+    rows = list(rows) if n_epochs > 1 else rows
+    snapshot = epochs.met(fold.start(spec.model, spec.fingerprint), {0: 0}, kept=True)
+    for _ in range(n_epochs):
+        snapshot = _passed(spec, snapshot, rows)
+        snapshot = epochs.turned(epochs.fixed(snapshot, snapshot.ends), n_epochs)
+    return PosteriorSnapshot(spec, replace(snapshot, frontier={}, starts={}, ends={}, batches={}))
+
+
+def _passed(spec: Spec, snapshot: Snapshot, rows: Iterable[Mapping[str, Any]]) -> Snapshot:
+    """A snapshot after one pass over all rows."""
+    model, forget = spec.model, rule_of(spec)
     source = iter(rows)
     while batch := list(islice(source, spec.inference.minibatch)):
         at = snapshot.frontier[0]
@@ -47,11 +59,11 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         increment = Increment(
             fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=at, end=at + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
-            statistics=step.statistics,
+            statistics=step.statistics, epoch=snapshot.epoch,
         )  # fmt: skip
         if forget is not None:
             increment = forget.dated(model, increment, events, places)
         version = snapshot.version
         snapshot, _ = fold.add(model, snapshot, increment, version, forget, spec.drift, spec.inference)
         snapshot = replace(snapshot, version=snapshot.version + 1)
-    return PosteriorSnapshot(spec, replace(snapshot, frontier={}))
+    return snapshot

@@ -91,7 +91,7 @@ class Job:
         before = self.follower.snapshot
         self.follower.poll(0.0 if self._loading is not None else TICK)
         after = self.follower.snapshot
-        if after is not None and (before is None or after.frontier != before.frontier):
+        if after is not None and (before is None or (after.epoch, after.frontier) != (before.epoch, before.frontier)):
             self.supervisor.progressed()
 
     def _status(self) -> Status:
@@ -99,10 +99,15 @@ class Job:
         return Status(self._progress, self.follower.snapshot, self._behind, alive, self.supervisor.restarts)
 
     def _count_behind(self) -> int:
-        """Positions of the data topic that are not in the posterior yet."""
+        """Positions of the data topic that are not in the posterior yet; each once for every pass that is to come."""
         snapshot = self.follower.snapshot
         frontier = snapshot.frontier if snapshot is not None else {}
         topic = names.data_topic(self._spec)
         ends = self._bus.ends(topic)
         begins = frontier if ends.keys() <= frontier.keys() else {**self._bus.starts(topic), **frontier}
-        return sum(max(0, end - begins.get(index, end)) for index, end in ends.items())
+        left = sum(max(0, end - begins.get(index, end)) for index, end in ends.items())
+        if snapshot is not None:
+            again = self._spec.inference.n_epochs - 1 - snapshot.epoch
+            lasts = snapshot.ends or ends
+            left += again * sum(max(0, lasts.get(index, at) - at) for index, at in snapshot.starts.items())
+        return left

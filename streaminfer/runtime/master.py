@@ -9,6 +9,7 @@ from collections.abc import Callable
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
 from streaminfer.runtime import names
 from streaminfer.runtime.keyed_shard import KeyedShard
+from streaminfer.runtime.rest import INTERVAL, Rest
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
@@ -45,6 +46,7 @@ class Master:
         self._shards: dict[Partition, Shard] = {}
         self._restoring: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
+        self._rest = Rest(spec, bus, clock) if spec.inference.n_epochs > 1 else None
         self._checked_at = clock()
         self._polled = False
 
@@ -58,6 +60,8 @@ class Master:
         for partition in self._owned - set(self._shards):
             self._take_over(partition)
         self._check()
+        if self._rest is not None:
+            self._turn(self._rest)
         for shard in self._shards.values():
             if self._due(shard):
                 self._commit(shard)
@@ -85,6 +89,8 @@ class Master:
 
     def _read(self, timeout: float) -> None:
         timeout = 0.0 if self._restoring else timeout
+        if self._rest is not None and any(not shard.snapshot.ends for shard in self._shards.values()):
+            timeout = min(timeout, INTERVAL)
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
             polled = self._member.poll(min(timeout, wait), STEP_KEYED if self._spec.by_rows else STEP_RECORDS)
@@ -159,6 +165,15 @@ class Master:
             for shard in self._shards.values():
                 shard.verify()
                 shard.meet_partitions()
+
+    def _turn(self, rest: Rest) -> None:
+        """Fixes the ends of every pass, and starts the next: in a snapshot before anything of it is folded."""
+        for shard in self._shards.values():
+            ends = None if shard.snapshot.ends else rest.look(shard.snapshot)
+            if ends is not None:
+                shard.fix_ends(ends)
+            if shard.turn() or ends is not None:
+                self._commit(shard)
 
     def _due(self, shard: Shard) -> bool:
         if not shard.dirty:

@@ -39,7 +39,7 @@ def own_data_topic(spec: Spec) -> str:
     return topic(spec, "events")
 
 
-WORKERS: Final[Mapping[str, str]] = {"svb": "svb-worker", "svi": "svi-worker"}
+WORKERS: Final[Mapping[str, str]] = {"svb": "svb-worker", "svi": "svi-worker", "memoized": "svi-worker"}
 """The worker service of each method of inference."""
 
 
@@ -71,8 +71,8 @@ def until_idle_group(spec: Spec) -> str:
 
 def declared(spec: Spec) -> dict[str, Declaration]:
     """The declarations of the topics that a spec has, by short name."""
-    has = {None, "windows"} if spec.inference.windowed else {None}
-    return {name: each for name, each in declarations().items() if each.only_with in has}
+    has = {"windows"} if spec.inference.windowed else {spec.inference.method}
+    return {name: each for name, each in declarations().items() if each.only_with is None or has & set(each.only_with)}
 
 
 def topics_of(spec: Spec) -> list[Topic]:

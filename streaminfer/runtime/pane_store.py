@@ -1,18 +1,24 @@
-"""Keeps the panes of a window on the bus: written with the snapshot that contains them, restored with it."""
+"""Keeps the panes of a window, or the batches of memoized, on the bus.
+
+They are written with the snapshot that contains them, only those that have changed, and restored with it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from streaminfer.bus.protocol import Bus, Output, Partition
-from streaminfer.models.model import DomainError
+from streaminfer.models.model import DomainError, Model
 from streaminfer.runtime import names
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
+from streaminfer.variational import memoized, rules, tree
 from streaminfer.variational.forgetting import total
 from streaminfer.variational.increment import Panes
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.tree import Tree
 from streaminfer.variational.windows import MOST_PANES, LastEvents, LastSeconds
 from streaminfer.wire import panes
 from streaminfer.wire.avro import Schemas
@@ -22,42 +28,126 @@ from streaminfer.wire.panes import Place, Shelf
 MOST_CLOCKS: Final = 4096
 
 
-class PaneStore:
-    """The panes of one shard."""
+class Change(NamedTuple):
+    """What a clock had, and has now."""
 
-    def __init__(self, spec: Spec, bus: Bus, shard: int, rule: LastEvents | LastSeconds, schemas: Schemas) -> None:
-        self._spec, self._bus, self._rule, self._schemas = spec, bus, rule, schemas
+    clock: int
+    there: Panes
+    here: Panes
+
+
+class Kept(Protocol):
+    """What of a snapshot is kept on the topic."""
+
+    what: str
+    """A word for many of them."""
+    most: int
+    """How many there may be at a time."""
+    least: int
+    """How many events each has at least."""
+
+    def whole(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Snapshot:
+        """A snapshot as it was read, with what is stored; raises DomainError where that cannot be its own."""
+
+    def summary(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot as it is published."""
+
+    def changes(self, old: Snapshot, new: Snapshot) -> Iterator[Change]:
+        """Where two snapshots differ."""
+
+
+class Windowed:
+    """The panes of a window."""
+
+    what = "panes"
+    most = 2 * MOST_PANES * MOST_CLOCKS  # within a commit there may be new panes before the old ones are gone
+    least = 1
+
+    def __init__(self, rule: LastEvents | LastSeconds) -> None:
+        self._rule = rule
+
+    def whole(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Snapshot:
+        clocks = self._rule.restored(model, snapshot, stored)
+        full = replace(snapshot, clocks=clocks, statistics=total(model, clocks))
+        if full.n_effective != snapshot.n_effective:
+            counts = f"they have {full.n_effective:,.15g} events and the snapshot says {snapshot.n_effective:,.15g}"
+            raise DomainError(counts)
+        return full
+
+    def summary(self, snapshot: Snapshot) -> Snapshot:
+        return self._rule.summary(snapshot)
+
+    def changes(self, old: Snapshot, new: Snapshot) -> Iterator[Change]:
+        for index, clock in new.clocks.items():
+            if clock is not (before := old.clocks.get(index)):
+                there = before.window.panes if before is not None and before.window is not None else {}
+                yield Change(index, there, clock.window.panes if clock.window is not None else {})
+
+
+class Batches:
+    """The batches of memoized, by partition and where they begin; none ever goes."""
+
+    what = "batches"
+    most = memoized.MOST_BATCHES + MOST_CLOCKS  # what no later pass visits is one more of each partition
+    least = 0
+
+    def whole(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Snapshot:
+        for index, found in stored.items():
+            start, frontier = snapshot.starts.get(index), snapshot.frontier.get(index, -1)
+            last = max(frontier, snapshot.ends.get(index, -1)) if snapshot.epoch else frontier
+            if min(found) != start or max(found) >= last:
+                raise DomainError(f"those of partition {index} are not of [{start}, {last})")
+        full = memoized.with_batches(model, snapshot, {index: tree.of(model, found) for index, found in stored.items()})
+        has, said = (full.n_batches, full.n_events), (snapshot.n_batches, snapshot.n_events)
+        if has != said:
+            raise DomainError(f"there are {has[0]} with {has[1]} events and the snapshot says {said[0]} with {said[1]}")
+        return full
+
+    def summary(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    def changes(self, old: Snapshot, new: Snapshot) -> Iterator[Change]:
+        for index, batches in new.batches.items():
+            if batches is not (before := old.batches.get(index, Tree())):
+                yield Change(index, {}, tree.changes(before, batches))
+
+
+def kept_of(spec: Spec) -> Kept | None:
+    """What a spec's masters keep; None: nothing beside the snapshot."""
+    if spec.inference.method == "memoized":
+        return Batches()
+    window = rules.window_of(spec.inference.forget)
+    return None if window is None else Windowed(window)
+
+
+class PaneStore:
+    """What one shard keeps."""
+
+    def __init__(self, spec: Spec, bus: Bus, shard: int, kept: Kept, schemas: Schemas) -> None:
+        self._spec, self._bus, self._kept, self._schemas = spec, bus, kept, schemas
         self.partition = Partition(names.topic(spec, panes.TOPIC), shard)
 
     def restored(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot as it was read, with the panes that belong to it; Fatal where those on the bus do not."""
+        """A snapshot as it was read, with what belongs to it; Fatal where that on the bus does not."""
         model = self._spec.model
         try:
             stored = self._read().panes(snapshot.version)
             for found in stored.values():
                 for pane in found.values():
                     model.posterior(pane.statistics)
-            clocks = self._rule.restored(model, snapshot, stored)
+            return self._kept.whole(model, snapshot, stored)
         except (WireError, DomainError) as error:
             raise self._misfit(snapshot, str(error)) from error
-        full = replace(snapshot, clocks=clocks, statistics=total(model, clocks))
-        if full.n_effective != snapshot.n_effective:
-            counts = f"they have {full.n_effective:,.15g} events and the snapshot says {snapshot.n_effective:,.15g}"
-            raise self._misfit(snapshot, counts)
-        return full
 
     def summary(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot as it is published, without panes."""
-        return self._rule.summary(snapshot)
+        """A snapshot as it is published."""
+        return self._kept.summary(snapshot)
 
     def changes(self, old: Snapshot, new: Snapshot) -> list[Output]:
-        """What must be written so that the panes on the bus, which are those of `old`, are those of `new`."""
+        """What must be written so that what is on the bus, which is of `old`, is of `new`."""
         outputs: list[Output] = []
-        for index, clock in new.clocks.items():
-            if clock is not (before := old.clocks.get(index)):
-                there = before.window.panes if before is not None and before.window is not None else {}
-                here = clock.window.panes if clock.window is not None else {}
-                outputs += self._dropped(index, there, here) + self._changed(index, there, here, new.version)
+        for clock, there, here in self._kept.changes(old, new):
+            outputs += self._dropped(clock, there, here) + self._changed(clock, there, here, new.version)
         return outputs
 
     def _changed(self, clock: int, there: Panes, here: Panes, version: int) -> list[Output]:
@@ -79,9 +169,8 @@ class PaneStore:
     def _read(self) -> Shelf:
         """All of the topic, as it is now: nobody else can write to it any more."""
         size = self._spec.model.size
-        # Within a commit there may be new panes before the old ones are gone: hence twice.
-        records = 2 * MOST_PANES * MOST_CLOCKS * len(panes.keys(Place(0, 0), size, self._bus.max_record_bytes))
-        shelf = Shelf(self._spec.fingerprint, size, records, self._schemas)
+        records = self._kept.most * len(panes.keys(Place(0, 0), size, self._bus.max_record_bytes))
+        shelf = Shelf(self._spec.fingerprint, size, records, self._schemas, self._kept.least)
         topic, index = self.partition
         end = self._bus.ends(topic)[index]
         with self._bus.reader({self.partition: self._bus.starts(topic)[index]}) as reader:
@@ -93,7 +182,7 @@ class PaneStore:
 
     def _misfit(self, snapshot: Snapshot, detail: str) -> Fatal:
         return Fatal(
-            f"{self.partition}: the panes there are not those of the posterior's version {snapshot.version}: {detail}. "
-            "Going on would forget events of the window, or count some that have left it: run the version that wrote "
-            "them (with the schema registry that it used), or give the spec a new name."
+            f"{self.partition}: the {self._kept.what} there are not those of the posterior's version "
+            f"{snapshot.version}: {detail}. Going on would forget events, or count some that have no place in it: run "
+            "the version that wrote them (with the schema registry that it used), or give the spec a new name."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,13 +15,13 @@ from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, R
 from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
-from streaminfer.runtime.pane_store import PaneStore
+from streaminfer.runtime.pane_store import PaneStore, kept_of
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
-from streaminfer.variational import blend, fold, rules
+from streaminfer.variational import blend, epochs, fold, memoized
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
@@ -51,8 +52,8 @@ class Shard:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._forgetting = rule_of(spec)
-        window = rules.window_of(spec.inference.forget)
-        self._panes = None if window is None else PaneStore(spec, bus, index, window, schemas)
+        kept = kept_of(spec)
+        self._panes = None if kept is None else PaneStore(spec, bus, index, kept, schemas)
         self._writer = self.fence()
         try:
             self.published = self.restore()
@@ -124,11 +125,22 @@ class Shard:
 
     def meet_partitions(self) -> None:
         """Gives every data partition seen for the first time its log start as frontier."""
-        starts = self._bus.starts(self._data)
-        new = {index: start for index, start in starts.items() if index not in self.snapshot.frontier}
-        if new:
-            self.snapshot = replace(self.snapshot, frontier={**self.snapshot.frontier, **new})
-            self.urgent = True
+        before, again = self.snapshot, self._spec.inference.method != "svb"
+        self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
+        self.urgent = self.urgent or self.snapshot is not before
+
+    def fix_ends(self, ends: Mapping[int, int]) -> None:
+        """Makes the data that is there now that of every pass."""
+        self.snapshot = epochs.fixed(self.snapshot, ends)
+        log.info("every pass ends at %s", dict(self.snapshot.ends))
+
+    def turn(self) -> bool:
+        """Starts the next pass where this one is at its end; whether that was so. It must be committed at once."""
+        before = self.snapshot
+        self.snapshot = epochs.turned(before, self._spec.inference.n_epochs)
+        if self.snapshot is not before:
+            log.info("pass %d of %d", self.snapshot.epoch + 1, self._spec.inference.n_epochs)
+        return self.snapshot is not before
 
     @property
     def dirty(self) -> bool:
@@ -168,8 +180,10 @@ class Shard:
 
     def _check_in_log(self, increment: Increment) -> None:
         """Raises BadValue where an increment claims events that the data topic does not have."""
-        if increment.epoch != 0:
-            raise BadValue(f"epoch must be 0, there is one pass over the data (got {increment.epoch})")
+        n_epochs = self._spec.inference.n_epochs
+        if increment.epoch >= n_epochs:
+            rule = "must be 0, there is one pass over the data" if n_epochs == 1 else f"must be below {n_epochs}"
+            raise BadValue(f"epoch {rule} (got {increment.epoch})")
         if increment.end > self._ends.get(increment.partition, 0):
             self._ends = self._bus.ends(self._data)
         end = self._ends.get(increment.partition, 0)
@@ -181,9 +195,12 @@ class Shard:
         before, spec = self.snapshot, self._spec
         # A version before this master's time may be any: its worker computes again on one that is known.
         base_events = self._n_events.get(increment.base_version, 0)
-        self.snapshot, outcome = fold.add(
-            spec.model, before, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
-        )
+        try:
+            self.snapshot, outcome = fold.add(
+                spec.model, before, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
+            )
+        except memoized.TooManyBatches as error:
+            raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:

@@ -23,8 +23,8 @@ class Minibatch(NamedTuple):
 class Tape:
     """[begin, end) is read and unpublished; everything before `begin` is published, up to the last acknowledgement."""
 
-    def __init__(self, partition: Partition, position: int, max_bytes: int | None = None) -> None:
-        self.partition = partition
+    def __init__(self, partition: Partition, position: int, max_bytes: int | None = None, epoch: int = 0) -> None:
+        self.partition, self.epoch = partition, epoch
         self._max_bytes = MAX_BYTES if max_bytes is None else min(MAX_BYTES, max_bytes)
         self.begin = position
         self.end = position
@@ -60,9 +60,17 @@ class Tape:
             boundary = self.end
         return self._take(boundary, now)
 
-    def flush(self, now: float) -> Minibatch | None:
-        """All that is there, due or not."""
-        return self._take(self.end, now) if self.end > self.begin else None
+    def flush(self, now: float, stop: int | None = None) -> Minibatch | None:
+        """All that is there, due or not; what is after `stop` is of the next minibatch."""
+        if self.end == self.begin:
+            return None
+        return self._take(self.end if stop is None or stop <= self.begin else min(self.end, stop), now)
+
+    def skip(self, position: int) -> None:
+        """Goes on at a position without what is there."""
+        self._records.clear()
+        self._bytes = 0
+        self.begin = self.end = position
 
     def due_in(self, linger: float, now: float) -> float:
         """Seconds until `linger` cuts, infinite where nothing waits or it never does."""

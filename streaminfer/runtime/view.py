@@ -226,6 +226,7 @@ class PosteriorSnapshot:
             "log_evidence": _plain(np.float64(self.log_evidence())),
             "score": self._score(),
             "drift": self.drift,
+            "epoch": snapshot.epoch,
             "frontier": self.frontier,
             "read_to": snapshot.read_to,
             "fingerprint": snapshot.fingerprint,

@@ -23,7 +23,7 @@ from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
-from streaminfer.variational import base, keyed, methods, rules, word_learning
+from streaminfer.variational import base, epochs, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -129,7 +129,10 @@ class Worker:
         if snapshot is None:
             return
         for tape in self._tapes.values():
-            self._align(tape, self._shards.snapshots)
+            if tape.epoch != snapshot.epoch:
+                self._start(tape.partition, snapshot.frontier[tape.partition.index])
+            else:
+                self._align(tape, self._shards.snapshots)
         for partition in list(self._waiting):
             frontier = snapshot.frontier.get(partition.index)
             if frontier is not None:
@@ -155,9 +158,10 @@ class Worker:
             self._start(tape.partition, frontier)
 
     def _start(self, partition: Partition, position: int) -> None:
-        self._tapes[partition] = Tape(partition, position, self._tape_bytes)
+        epoch = 0 if self._shards.snapshot is None else self._shards.snapshot.epoch
+        self._tapes[partition] = Tape(partition, position, self._tape_bytes, epoch)
         self._member.seek(partition, position)
-        self._member.resume(partition)
+        self._pause(partition, self._at_end(self._tapes[partition]))
 
     def _read(self, timeout: float) -> None:
         try:
@@ -200,26 +204,51 @@ class Worker:
         if self._spec.words is not None and self._shards.snapshot is None:
             return  # what was read before the gap needs rows that are not there yet
         tape = self._tapes[error.partition]
-        rest = tape.flush(self._clock())
-        outputs = self._learn(rest) if rest is not None else []
-        lost = error.start - tape.end
-        log.warning("%s: retention removed %d positions before they were read", error.partition, lost)
-        self._metrics.lost.inc(lost)
-        gap = Minibatch(error.partition, tape.end, error.start, [])
-        gaps = [Learned(shard, [], self._increment(gap, n_lost=lost)) for shard in range(self._spec.shards)]
-        tape.begin = tape.end = error.start
-        self._member.seek(error.partition, error.start)
-        self._publish([*outputs, *gaps])
+        outputs: list[Learned] = []
+        if self._keeps_batches(tape):
+            gaps = [(tape.begin, self._next_batch(tape, error.start))]
+        else:
+            while (rest := tape.flush(self._clock(), self._stop(tape))) is not None:
+                outputs += self._learn(rest)
+            gaps = self._gaps(tape, error.start)
+        for begin, end in gaps:
+            log.warning("%s: retention removed %d positions before they were read", error.partition, end - begin)
+            gap = Minibatch(error.partition, begin, end, [])
+            self._metrics.lost.inc((end - begin) * self._is_first(gap))
+            increment = self._increment(gap, n_lost=end - begin)
+            outputs += [Learned(shard, [], increment) for shard in range(self._spec.shards)]
+        tape.skip(gaps[-1][1])
+        self._member.seek(error.partition, tape.begin)
+        self._publish(outputs)
+
+    def _gaps(self, tape: Tape, start: int) -> list[tuple[int, int]]:
+        """What is lost before a log's start: up to where this pass ends, and apart from it what comes after."""
+        end = self._end(tape)
+        if end is None or not tape.end < end < start:
+            return [(tape.end, start)]
+        return [(tape.end, end), *([] if self._at_end(tape, end) else [(end, start)])]
+
+    def _keeps_batches(self, tape: Tape) -> bool:
+        """Whether what is to be read next was a batch before, and only as a whole can be one again."""
+        memoized = self._spec.inference.method == "memoized"
+        return memoized and not epochs.is_first(tape.epoch, tape.begin, self._end(tape))
+
+    def _next_batch(self, tape: Tape, start: int) -> int:
+        """Where the first batch begins of which nothing is lost; in the first pass they end at multiples."""
+        minibatch = self._spec.inference.minibatch
+        whole = -(-start // minibatch) * minibatch
+        end = self._end(tape)
+        return whole if end is None else min(whole, end)
 
     def _cut(self) -> list[Minibatch]:
         inference, now = self._spec.inference, self._clock()
         linger = inference.linger_ms / 1000
-        marks = self._until_idle_marks(now) if linger == 0 else {}
+        marks = self._until_idle_marks(now) if linger == 0 and self._in_last_epoch() else {}
         batches: list[Minibatch] = []
         room = self._room()
         for tape in self._tapes.values():
             mark = marks.get(tape.partition)
-            while len(batches) < room:
+            while len(batches) < room and not self._at_end(tape, tape.begin):
                 batch = tape.cut(inference.minibatch, linger, now, self._stop(tape, mark))
                 if batch is None:
                     break
@@ -227,14 +256,35 @@ class Worker:
         self._hold(len(batches) >= room)
         return batches
 
-    def _stop(self, tape: Tape, mark: Position | None) -> int | None:
-        """Where a minibatch ends at the latest: at the mark, and where a shard that is further on stands.
+    def _end(self, tape: Tape) -> int | None:
+        """Where every pass over a partition ends, once that is fixed."""
+        snapshot = self._shards.snapshot
+        return None if snapshot is None else snapshot.ends.get(tape.partition.index)
+
+    def _in_last_epoch(self) -> bool:
+        snapshot, n_epochs = self._shards.snapshot, self._spec.inference.n_epochs
+        return n_epochs == 1 or (snapshot is not None and snapshot.epoch == n_epochs - 1)
+
+    def _at_end(self, tape: Tape, position: int | None = None) -> bool:
+        """Whether a position, or all that was read, is where this pass ends and another must come first."""
+        end = None if self._in_last_epoch() else self._end(tape)
+        return end is not None and (tape.end if position is None else position) >= end
+
+    def _is_first(self, batch: Minibatch) -> bool:
+        """Whether the events of a minibatch were never read before."""
+        tape = self._tapes[batch.partition]
+        return epochs.is_first(tape.epoch, batch.begin, self._end(tape))
+
+    def _stop(self, tape: Tape, mark: Position | None = None) -> int | None:
+        """Where a minibatch ends at the latest: at the mark, where passes end, and where a shard stands that is ahead.
 
         So one that had to be repeated for a shard meets the others again at the next of their frontiers.
         """
         shards = self._shards.snapshots if self._spec.shards > 1 else []
         stops = [shard.frontier.get(tape.partition.index, 0) for shard in shards]
         stops += [] if mark is None else [mark.offset]
+        end = self._end(tape)
+        stops += [] if end is None else [end]
         return min((stop for stop in stops if stop > tape.begin), default=None)
 
     def _room(self) -> float:
@@ -250,9 +300,12 @@ class Worker:
         return max(0, min(inference.max_staleness, known) + 1 - ahead)
 
     def _hold(self, full: bool) -> None:
-        """Reads no further while the base is too old; polling goes on, so the partitions are kept."""
-        for partition in self._tapes:
-            (self._member.pause if full else self._member.resume)(partition)
+        """Reads no further while the base is too old, or a pass at its end; polling goes on, so partitions are kept."""
+        for partition, tape in self._tapes.items():
+            self._pause(partition, full or self._at_end(tape))
+
+    def _pause(self, partition: Partition, paused: bool) -> None:
+        (self._member.pause if paused else self._member.resume)(partition)
 
     def _until_idle_marks(self, now: float) -> dict[Partition, Position]:
         waits = any(tape.end > tape.begin for tape in self._tapes.values())
@@ -272,6 +325,7 @@ class Worker:
         buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
         n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        buried = buried if self._is_first(batch) else []  # one that was sent again meanwhile must not come back
         if self._spec.words is not None and taken.documents is not None:
             if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
                 return [each for half in _halves(batch) for each in self._learn(half)]
@@ -320,6 +374,7 @@ class Worker:
             score=0.0,
             statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
             keys=None if nothing is None else nothing.keys,
+            epoch=self._tapes[batch.partition].epoch,
         )
 
     def _publish(self, learned: list[Learned]) -> None:

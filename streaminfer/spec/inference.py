@@ -10,7 +10,9 @@ from streaminfer.models.lda import Lda
 from streaminfer.models.model import Latent, Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
 
-METHODS: Final = ("svb", "svi")
+METHODS: Final = ("svb", "svi", "memoized")
+LINGER_MS: Final = 100
+"""How long events wait for a full minibatch where nobody says so."""
 
 FORGET: Final = OneKey(
     (
@@ -54,9 +56,11 @@ STEP: Final = Section(
 
 
 def _complete(options: dict[str, Any]) -> dict[str, Any]:
-    """Steps have sizes where there are steps, also where nobody says which."""
+    """Steps have sizes where there are steps, also where nobody says which; batches that are met again never linger."""
     if options["method"] == "svi" and options["step"] is None:
         options["step"] = STEP.check({}, "step", [])
+    if options["linger_ms"] is None:
+        options["linger_ms"] = 0 if options["method"] == "memoized" else LINGER_MS
     return options
 
 
@@ -67,8 +71,9 @@ INFERENCE: Final = Section(
         Option(
             "linger_ms",
             Integer(0, 3_600_000),
-            "How long events may wait for a full minibatch; 0: always, so that boundaries depend on positions alone.",
-            100,
+            "How long events may wait for a full minibatch; 0: always, so that boundaries depend on positions alone. "
+            f"Not set means {LINGER_MS}, with the method memoized 0.",
+            None,
         ),
         Option(
             "max_staleness",
@@ -92,6 +97,12 @@ INFERENCE: Final = Section(
             "How many events the posterior of svi stands for; not set means as many as were seen so far.",
             None,
         ),
+        Option(
+            "epochs",
+            Integer(1, 10_000),
+            "Passes over the data that is there when it comes to rest; what comes later is seen once. Not set means 1.",
+            None,
+        ),
     ),
     _complete,
 )
@@ -101,6 +112,7 @@ ONLY_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "local_iterations": ("svb",),
     "step": ("svi",),
     "population": ("svi",),
+    "epochs": ("svi", "memoized"),
 }
 """Options that mean something with these methods alone."""
 
@@ -131,6 +143,12 @@ class Inference:
     local_iterations: int | None = None
     step: StepSize | None = None
     population: int | None = None
+    epochs: int | None = None
+
+    @property
+    def n_epochs(self) -> int:
+        """How many passes there are."""
+        return self.epochs or 1
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -140,6 +158,8 @@ class Inference:
             "local_iterations": self.local_iterations,
             "step": None if self.step is None else asdict(self.step),
             "population": self.population,
+            "epochs": self.n_epochs if self.n_epochs > 1 else None,
+            "minibatch": self.minibatch if self.method == "memoized" else None,  # it says which events are a batch
         }
         return {name: value for name, value in said.items() if value is not None}
 
@@ -170,6 +190,9 @@ def check_inference(kind: str, model: Model, inference: Inference) -> None:
         if value is not None and inference.method not in methods:
             rule = f"means nothing with the method {inference.method}, only with {' or '.join(methods)}: leave it out"
             raise OptionsError(name, rule, value)
+    if inference.method == "memoized" and inference.linger_ms != 0:
+        rule = "must be 0 with the method memoized, whose batches must be the same in every epoch: leave it out"
+        raise OptionsError("linger_ms", rule, inference.linger_ms)
     if inference.local_iterations is not None and not isinstance(model, Latent | Lda):
         rule = f"means nothing with the model {kind}, whose minibatches need no passes: leave it out"
         raise OptionsError("local_iterations", rule, inference.local_iterations)

@@ -68,6 +68,9 @@ def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Infe
     if inference.forget is not None:
         rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take the method svi"
         raise OptionsError("inference.forget", rule, dict(inference.forget))
+    if inference.n_epochs > 1:
+        rule = f"must be 1 with {kind}: there is one pass over its documents"
+        raise OptionsError("inference.epochs", rule, inference.epochs)
     if reacts:
         raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", "forget")
     if inference.step is not None and inference.step.constant is not None:

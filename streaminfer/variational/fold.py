@@ -1,7 +1,7 @@
-"""How the master takes increments into the posterior: the fold `add`, and `blend` where the method is svi.
+"""How the master takes increments into the posterior: the fold `add`, by svi `blend`, by memoized `replace`.
 
 An increment continues the frontier of its partition or it is dropped; nothing is held. So every event is in the
-posterior exactly once, whatever workers repeat.
+posterior exactly once, whatever workers repeat. Where there are several epochs, it is visited once in each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
 from streaminfer.spec import Drift, Inference
-from streaminfer.variational import blend, drift
+from streaminfer.variational import blend, drift, epochs, memoized
 from streaminfer.variational.base import too_old
 from streaminfer.variational.forgetting import Clocks, Forgetting, total
 from streaminfer.variational.increment import Increment
@@ -69,8 +69,9 @@ def add(
 ) -> tuple[Snapshot, Outcome]:
     """eta <- eta + delta where the increment begins at the frontier, else no change but a count.
 
-    By svi, as `inference` says, it is a step instead (see `blend`). With `base_events`, the events that the increment's
-    base had, one whose base is too old is left to the worker to compute again (see `base.too_old`).
+    By svi, as `inference` says, it is a step instead (see `blend`), by memoized a batch that is replaced (see
+    `memoized`). With `base_events`, the events that the increment's base had, one whose base is too old is left to the
+    worker to compute again (see `base.too_old`).
 
     With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior. With `watch`,
     scores are watched for drift, and after an alarm more may be forgotten (see `reaction`).
@@ -78,36 +79,49 @@ def add(
     A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
     base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
     """
-    outcome = place(snapshot, increment)
-    held, stepped = Held(snapshot.statistics, snapshot.clocks), snapshot
-    if outcome is Outcome.FOLDED and increment.n_events:
-        if model.needs_base and base_events is not None and too_old(snapshot.n_events, base_events):
+    method, n_epochs = ("svb", 1) if inference is None else (inference.method, inference.n_epochs)
+    outcome, taken = place(snapshot, increment, n_epochs), snapshot
+    if outcome is Outcome.FOLDED and method == "memoized" and not memoized.fits(snapshot, increment):
+        outcome = Outcome.AHEAD
+    if outcome is Outcome.FOLDED:
+        needs_base = model.needs_base and increment.n_events > 0
+        if needs_base and base_events is not None and too_old(snapshot.n_events, base_events):
             outcome = Outcome.STALE_BASE
-        elif inference is not None and inference.method == "svi":
-            stepped, outcome = _stepped(model, inference, snapshot, increment)
-            held = held._replace(statistics=stepped.statistics)
+        elif inference is not None and method == "memoized":
+            taken, outcome = _visited(model, inference, snapshot, increment)
+        elif inference is not None and method == "svi":
+            taken, outcome = _stepped(model, inference, snapshot, increment)
         else:
-            held, outcome = _guarded(model, held, increment, fresh_from, _reacting(snapshot, forgetting, watch))
+            taken, outcome = _added(model, snapshot, increment, fresh_from, _reacting(snapshot, forgetting, watch))
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
-    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
-    if not absorbed and forgetting is not None:
+    if forgetting is not None and (outcome is Outcome.REJECTED or not increment.n_events):
+        held = Held(taken.statistics, taken.clocks)
         held = _taken(model, held, forgetting.passed(model, held.clocks, increment))
-    folded = replace(
-        stepped,
-        statistics=held.statistics,
-        clocks=held.clocks,
-        frontier={**snapshot.frontier, increment.partition: increment.end},
-        n_events=snapshot.n_events + absorbed,
-        n_lost=snapshot.n_lost + increment.n_lost,
-        n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
-        n_damped=snapshot.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
-        n_rejected=snapshot.n_rejected + (increment.n_events if outcome is Outcome.REJECTED else 0),
-        score=snapshot.score + (increment.score if absorbed else 0.0),
-        staleness=max(snapshot.staleness, snapshot.version - increment.base_version),
-        drift=watched(snapshot, increment, absorbed, watch),
+        taken = replace(taken, statistics=held.statistics, clocks=held.clocks)
+    return _counted(taken, snapshot, increment, outcome, watch), outcome
+
+
+def _counted(
+    taken: Snapshot, before: Snapshot, increment: Increment, outcome: Outcome, watch: Drift | None
+) -> Snapshot:
+    """A snapshot that an increment was taken into, with the frontier after it and all that is counted.
+
+    What is counted of events is counted once, in the first pass over them.
+    """
+    first = epochs.counts(before, increment)
+    absorbed = increment.n_events if first and outcome is not Outcome.REJECTED else 0
+    return replace(
+        taken,
+        frontier={**before.frontier, increment.partition: increment.end},
+        n_lost=before.n_lost + (increment.n_lost if first else 0),
+        n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
+        n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
+        n_rejected=before.n_rejected + (increment.n_events if outcome is Outcome.REJECTED else 0),
+        score=before.score + (increment.score if absorbed else 0.0),
+        staleness=max(before.staleness, before.version - increment.base_version),
+        drift=watched(before, increment, absorbed, watch),
     )
-    return folded, outcome
 
 
 def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | None) -> Forgetting | None:
@@ -129,14 +143,33 @@ def watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drif
     return drift.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)
 
 
-def place(snapshot: Snapshot, increment: Increment) -> Outcome:
-    """Where an increment stands to the frontier of its partition."""
+def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcome:
+    """Where an increment stands to the frontier of its partition, (epoch, position).
+
+    Once the ends are fixed none may reach beyond them from before, and in no pass but the last any may begin there.
+    """
     frontier = snapshot.frontier.get(increment.partition)
     if frontier is None:
         return Outcome.UNKNOWN_PARTITION
-    if increment.begin < frontier:
-        return Outcome.BEHIND
-    return Outcome.AHEAD if increment.begin > frontier else Outcome.FOLDED
+    here, there = (snapshot.epoch, frontier), (increment.epoch, increment.begin)
+    if here != there:
+        return Outcome.BEHIND if there < here else Outcome.AHEAD
+    end = snapshot.ends.get(increment.partition)
+    if end is not None and increment.end > end and (frontier < end or snapshot.epoch < n_epochs - 1):
+        return Outcome.AHEAD
+    return Outcome.FOLDED
+
+
+def _added(
+    model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int, forgetting: Forgetting | None
+) -> tuple[Snapshot, Outcome]:
+    if not increment.n_events:
+        return snapshot, Outcome.FOLDED
+    held = Held(snapshot.statistics, snapshot.clocks)
+    held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
+    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
+    n_events = snapshot.n_events + absorbed
+    return replace(snapshot, statistics=held.statistics, clocks=held.clocks, n_events=n_events), outcome
 
 
 def _guarded(
@@ -171,13 +204,26 @@ def _stepped(model: Model, inference: Inference, snapshot: Snapshot, increment: 
 
     Steps blend statistics of events, all of which are proper: so one that is not is not damped.
     """
+    if not increment.n_events:
+        return snapshot, Outcome.FOLDED
     if not _proper(model, increment.statistics):
         return snapshot, Outcome.REJECTED
     stepped = blend.step(model, inference, snapshot, increment)
-    counted = replace(stepped, n_events=snapshot.n_events + increment.n_events)
+    n_new = increment.n_events if epochs.counts(snapshot, increment) else 0
+    counted = replace(stepped, n_events=snapshot.n_events + n_new)
     if not _proper(model, blend.iterate(model, inference, counted), blend.published(model, inference, counted)):
         return snapshot, Outcome.REJECTED
-    return stepped, Outcome.FOLDED
+    return counted, Outcome.FOLDED
+
+
+def _visited(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
+    """A snapshot with the increment's statistics as those of its batch where that is proper, else as it was."""
+    n_epochs = inference.n_epochs
+    if not increment.n_events or _proper(model, increment.statistics):
+        visited = memoized.visited(model, snapshot, increment, n_epochs)
+        if not increment.n_events or _proper(model, visited.statistics):
+            return visited, Outcome.FOLDED
+    return memoized.visited(model, snapshot, increment, n_epochs, taken=False), Outcome.REJECTED
 
 
 def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:

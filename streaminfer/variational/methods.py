@@ -28,4 +28,4 @@ def _svi(model: Model, inference: Inference, base: Base, events: Matrix, weights
     return svi.step(model, base, events)
 
 
-METHODS: Final[Mapping[str, Learn]] = {"svb": _svb, "svi": _svi}
+METHODS: Final[Mapping[str, Learn]] = {"svb": _svb, "svi": _svi, "memoized": _svi}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clocks
+from streaminfer.variational.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +21,12 @@ class Snapshot:
     `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
     holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
     what came of it. By svi `statistics` are a blend of those of one event after `n_steps`, and `average` is that of
-    the blends where steps are constant. Of a keyed posterior it is one shard, with `n_keys` keys whose statistics are
-    elsewhere, after `n_expired` were dropped; `stamps` are the newest timestamps by partition where keys expire, 0
-    without a key of this shard; `prior` is the section of a spec that says it, where it is fitted to the keys, when
-    there were `n_pooled` events.
+    the blends where steps are constant. Where there are several epochs, the frontier is of pass `epoch`, and each goes
+    from `starts` to `ends`, once those are fixed. By memoized, `batches` are the batches of each partition, `n_batches`
+    in all, in the hands of a master, and `statistics` is their sum. Of a keyed posterior it is one shard, with
+    `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped; `stamps` are the newest timestamps by
+    partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec that says it, where it
+    is fitted to the keys, when there were `n_pooled` events.
     """
 
     fingerprint: str
@@ -49,6 +52,11 @@ class Snapshot:
     n_pooled: int = 0
     stamps: Mapping[int, int] = field(default_factory=dict)
     average: NDArray[np.float64] | None = None
+    epoch: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
+    batches: Mapping[int, Tree] = field(default_factory=dict)
+    n_batches: int = 0
 
     @property
     def n_effective(self) -> float:

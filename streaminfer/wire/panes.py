@@ -1,4 +1,7 @@
-"""Panes of a window as records of a compacted topic: one each, or several where the statistics do not fit into one."""
+"""Panes of a window, or batches of memoized, as records of a compacted topic.
+
+One each, or several where the statistics do not fit into one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ ENVELOPE: Final = 1024
 
 
 class Place(NamedTuple):
-    """Where a pane belongs: to which clock, and its index there."""
+    """Where a pane belongs: to which clock, and its index there. A batch: to which partition, and where it begins."""
 
     clock: int
     pane: int
@@ -50,11 +53,12 @@ def encode(
 class Shelf:
     """Takes the records of the topic in their order; what is left in the end are the live panes.
 
-    `most` bounds the records that are held at a time.
+    `most` bounds the records that are held at a time, and each has `least` events or more.
     """
 
-    def __init__(self, fingerprint: str, size: int, most: int, schemas: Schemas = DECLARED) -> None:
+    def __init__(self, fingerprint: str, size: int, most: int, schemas: Schemas = DECLARED, least: int = 1) -> None:
         self._fingerprint, self._size, self._most, self._schemas = fingerprint, size, most, schemas
+        self._least = least
         self._held: dict[bytes, Mapping[str, Any]] = {}
 
     def add(self, key: bytes | None, data: bytes | None) -> None:
@@ -68,7 +72,7 @@ class Shelf:
         numbers = (value["clock"], value["part"], value["parts"] - 1 - value["part"])
         if min(numbers) < 0 or value["parts"] > MAX_PARTS or abs(value["pane"]) > LARGEST_INDEX:
             raise BadValue(f"part {value['part']} of {value['parts']} of pane {value['pane']} cannot be")
-        if min(value["n_events"], value["version"]) < 1 or len(value["statistics"]) > 8 * self._size:
+        if value["n_events"] < self._least or value["version"] < 1 or len(value["statistics"]) > 8 * self._size:
             raise BadValue(f"{value['n_events']} events of version {value['version']} are no pane")
         if key != _key(Place(value["clock"], value["pane"]), value["part"]):
             raise BadValue(f"the key must be that of pane {value['pane']} (got {key!r})")

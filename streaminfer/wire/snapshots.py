@@ -30,6 +30,8 @@ CLOCK: Final = 3
 """Numbers of a clock before its statistics: its index, the effective number of its events, the newest one's time."""
 YEAR_10000: Final = 253_402_300_800_000
 NO_STAMP: Final = -1
+NOWHERE: Final = -1
+"""The start or end of a partition that has none."""
 
 
 class OtherSpec(Exception):
@@ -103,7 +105,13 @@ def _manifest(
         "score": snapshot.score,
         "staleness": snapshot.staleness,
         "frontier": [
-            {"partition": p, "position": at, "stamp": snapshot.stamps.get(p, NO_STAMP)}
+            {
+                "partition": p,
+                "position": at,
+                "stamp": snapshot.stamps.get(p, NO_STAMP),
+                "start": snapshot.starts.get(p, NOWHERE),
+                "end": snapshot.ends.get(p, NOWHERE),
+            }
             for p, at in sorted(snapshot.frontier.items())
         ],
         "chunk_versions": chunk_versions,
@@ -112,6 +120,8 @@ def _manifest(
         "n_expired": snapshot.n_expired,
         "n_steps": snapshot.n_steps,
         "averaged": snapshot.average is not None,
+        "epoch": snapshot.epoch,
+        "n_batches": snapshot.n_batches,
         "prior": snapshot.prior,
         "n_pooled": snapshot.n_pooled,
         "drift": state,
@@ -183,6 +193,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
     stamps = {each["partition"]: each["stamp"] for each in manifest["frontier"] if each["stamp"] != NO_STAMP}
     if not all(0 <= stamp < YEAR_10000 for stamp in stamps.values()):
         raise BadValue("the stamp of a partition must be of the years 1970 to 9999, or -1")
+    starts, ends = _passes(manifest)
     created_at = _milliseconds(manifest["created_at"])
     if not 0 <= created_at < YEAR_10000:
         raise BadValue(f"a snapshot cannot be of the time {created_at}")
@@ -200,11 +211,29 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         created_at=created_at,
         prior=manifest["prior"],
         stamps=stamps,
+        epoch=manifest["epoch"],
+        starts=starts,
+        ends=ends,
         clocks=_clocks(numbers[:n_statistics], size, n_clocks),
         average=numbers[size : 2 * size].copy() if averaged else None,
         drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
         **counts,
     )
+
+
+def _passes(manifest: Mapping[str, Any]) -> tuple[dict[int, int], dict[int, int]]:
+    """Where every pass over the data starts and ends, by partition."""
+    entries = manifest["frontier"]
+    starts, ends = (
+        {each["partition"]: each[name] for each in entries if each[name] != NOWHERE} for name in ("start", "end")
+    )
+    if not all(0 <= starts.get(each["partition"], 0) <= each["position"] for each in entries):
+        raise BadValue("the start of a partition must be before its frontier, or -1")
+    if (ends and len(ends) < len(entries)) or not all(starts.get(index, end + 1) <= end for index, end in ends.items()):
+        raise BadValue("all partitions must have ends after their starts, or none")
+    if manifest["epoch"] < 0 or (manifest["epoch"] > 0 and not ends and entries):
+        raise BadValue(f"a pass {manifest['epoch']} without ends cannot be")
+    return starts, ends
 
 
 def _drift(fields: Mapping[str, Any], n_events: int) -> drift.State:

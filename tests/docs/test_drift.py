@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from tests.docs.test_readme import BLOCK, ROOT, matches
+from tests.docs.pages import BLOCK, ROOT, matches
 
 PAGE = ROOT / "docs" / "drift.md"
 

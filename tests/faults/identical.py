@@ -27,16 +27,16 @@ def approximate(model: dict[str, Any], header: list[str], values: np.ndarray) ->
     return Approximate(model, header, [[repr(v) for v in row] for row in values.tolist()], np.empty(0), {})
 
 
-def mixture(n: int) -> Approximate:
-    rng = np.random.default_rng(3)
+def mixture(n: int, seed: int = 3) -> Approximate:
+    rng = np.random.default_rng(seed)
     centres = np.array([[0.0, 0.0], [6.0, 1.0], [-3.0, 5.0]])[rng.integers(0, 3, n)]
     model = {"kind": "gaussian_mixture", "fields": ["u", "v"], "components": 4}
     return approximate(model, ["u", "v"], centres + rng.normal(size=(n, 2)))
 
 
-def binary(kind: str) -> Callable[[int], Approximate]:
-    def made(n: int) -> Approximate:
-        rng = np.random.default_rng(4)
+def binary(kind: str) -> Callable[..., Approximate]:
+    def made(n: int, seed: int = 4) -> Approximate:
+        rng = np.random.default_rng(seed)
         x = rng.normal(size=(n, 2))
         y = rng.random(n) < 1 / (1 + np.exp(-(0.5 + x @ [1.5, -1.0])))
         model = {"kind": kind, "features": ["a", "b"], "target": "y"}
@@ -57,7 +57,7 @@ def lda(n: int) -> Approximate:
     return Approximate(model, ["words"], rows, np.empty(0), {})
 
 
-CASES: dict[str, Callable[[int], Approximate]] = {
+CASES: dict[str, Callable[..., Approximate]] = {
     "gaussian_mixture": mixture,
     "logistic_regression": binary("logistic_regression"),
     "probit_regression": binary("probit_regression"),

@@ -17,6 +17,7 @@ from streaminfer.variational import base as bases
 from streaminfer.variational import fold, rules, svb
 from streaminfer.variational.increment import Increment
 from tests.models.examples import build
+from tests.variational.plain import SVB
 
 PRIOR = {"mean": [0.4, -0.3, 0.2], "precision": [0.5, 2.0], "intercept_precision": 0.1}
 CLASSIFIER: dict[str, Any] = {"features": ["a", "b"], "target": "y", "prior": PRIOR}
@@ -296,7 +297,7 @@ def test_forgetting_keeps_the_variance_bounded(covariance: str) -> None:
         for k in range(60):
             events = draw(50, seed=k)
             weights = None if rule is None else rule.weights(50, None)
-            step = svb.step(model, bases.of(model, snapshot), events, weights)
+            step = svb.step(model, bases.of(model, SVB, snapshot), events, weights)
             increment = Increment(
                 fingerprint="f", writer="w", topic="t", partition=0, begin=50 * k, end=50 * (k + 1), n_events=50,
                 n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,

@@ -66,3 +66,15 @@ def test_a_field_with_few_different_values_is_measured_by_its_range() -> None:
     groups = seeding.labels(np.hstack([events, rare]), None, 16, 0)
     assert set(groups) == set(range(16))
     assert all(len(set(truth[groups == k])) == 1 for k in range(16))
+
+
+def test_clusters_apart_are_told_apart_whatever_is_drawn() -> None:
+    """One draw of k-means++ in two puts two of these three centres into one cluster."""
+    centres = np.array([[0.0, 0.0], [6.0, 1.0], [-3.0, 5.0]])
+    for i in range(40):
+        rng = np.random.default_rng(i)
+        truth = rng.integers(0, 3, 64)
+        found = seeding.labels(centres[truth] + rng.normal(size=(64, 2)), None, 3, seed=i)
+        together = np.array([[np.count_nonzero((truth == a) & (found == b)) for b in range(3)] for a in range(3)])
+        assert (together.max(axis=1) >= 0.75 * together.sum(axis=1)).all(), "most of each cluster is in one group"
+        assert len(set(together.argmax(axis=1).tolist())) == 3, "and each in another"

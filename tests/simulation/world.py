@@ -118,6 +118,8 @@ class World:
     services: Services = field(default_factory=Services)
     forget: dict[str, float] | None = None
     """With forgetting a sum no longer tells which events it holds: no data is removed, and all must be there."""
+    turns = (40, 90)
+    fair_rounds = FAIR_ROUNDS
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -146,7 +148,7 @@ class World:
 
     def run(self) -> Snapshot:
         """Chaos, then fairness until idle; raises Wrong."""
-        for _ in range(self.rng.randint(40, 90)):
+        for _ in range(self.rng.randint(*self.turns)):
             self.turn()
         while self.sent < EVENTS:
             self.produce()
@@ -154,7 +156,7 @@ class World:
         mark = IdleMark(self.spec, self.bus)
         for process in self.processes:
             process.wake = min(process.wake, self.clock())
-        for _ in range(FAIR_ROUNDS):
+        for _ in range(self.fair_rounds):
             for process in self.processes:
                 self.step(process)
             self.clock.advance(0.05 if self.rng.random() < 0.9 else 2.0)

@@ -16,7 +16,7 @@ TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
 INFERENCE = (
     "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations, step, "
-    "population"
+    "population, epochs"
 )
 FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
 KINDS = (
@@ -111,7 +111,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "did you mean 'a'? known: a, b, y (got 'x')"),
     (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
      f"known: {INFERENCE} (got 1)"),
-    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi (got 'SVB')"),
+    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi, memoized "
+     "(got 'SVB')"),
     (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
      "1000000 (got 1000001)"),
     (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "

@@ -17,6 +17,7 @@ from streaminfer.runtime import names
 from streaminfer.services import SERVICES
 from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
+from streaminfer.spec.inference import METHODS
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire import increments, panes, snapshots
 
@@ -34,7 +35,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
     expected |= {"only_with"} & row.keys()
-    assert row.get("only_with") in {None, "windows"}
+    assert set(row.get("only_with", [])) <= {"windows", *METHODS}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard"}
     assert row["cleanup"] in {"delete", "compact"}
@@ -115,7 +116,7 @@ def test_the_declaration_is_what_the_file_says() -> None:
         assert found.schema == (None if row["schema"] == "none" else row["schema"])
         assert (found.schema_id, found.key, found.cleanup) == (row.get("schema_id"), row["key"], row["cleanup"])
         assert (list(found.writers), list(found.readers)) == (row["writers"], row["readers"])
-        assert found.only_with == row.get("only_with")
+        assert (None if found.only_with is None else list(found.only_with)) == row.get("only_with")
 
 
 @pytest.mark.parametrize(

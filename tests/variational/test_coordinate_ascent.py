@@ -79,7 +79,7 @@ def test_wrong_responsibilities_let_the_bound_of_the_right_ones_fall(
 ) -> None:
     """One step by the mistake from the place where the right steps end."""
     right = components.expected_log_densities
-    components_, prior, events = CASES["overlapping"]
+    components_, prior, events = CASES["more components than needed"]
     model = build("gaussian_mixture", fields=FIELDS, components=components_, prior=prior)
     q = model.posterior(ascended(model, base.prior(model), events, iterations=3000, tolerance=1e-10))
     before = model.elbo(q, events)

@@ -21,7 +21,7 @@ RECORDS = {
     "increments": increments.encode(increment(), 1 << 20)[0],
     "posterior": snapshots.encode(snapshot(), NATURAL, ABOUT, 1 << 20)[0][1],
 }
-SCHEMAS = {"increments": ("increment.avsc", 1), "posterior": ("snapshot.avsc", 5)}
+SCHEMAS = {"increments": ("increment.avsc", 1), "posterior": ("snapshot.avsc", 7)}
 
 
 @pytest.mark.parametrize("topic", RECORDS)
@@ -96,7 +96,7 @@ def test_ids_of_a_registry_are_written_and_read_beside_the_declared_ones() -> No
     for earlier in (18, 70_000):
         record = b"\x00" + earlier.to_bytes(4, "big") + RECORDS["posterior"][5:]
         assert Assembler(FINGERPRINT, 3, ids).add(record) is not None
-        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 5 of this topic"):
+        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 7 of this topic"):
             Assembler(FINGERPRINT, 3).add(record)
 
 

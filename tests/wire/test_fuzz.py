@@ -293,7 +293,7 @@ def test_avro_files_mutated(messages: list[bytes]) -> None:
     for data in messages:
         with suppress(FileError):
             rows = list(read_avro(AVRO, Counted(io.BytesIO(data), "f"), "f"))
-            assert AVRO_FORMAT.encode(rows)
+            assert bool(AVRO_FORMAT.encode(rows)) == bool(rows)  # a file of no rows is a file
 
 
 NAMES = [f"streaminfer-{name}" for name in ("topic", "partition", "offset", "reason", "key", "tombstone", "")]

@@ -51,7 +51,7 @@ def _bounded(act: Callable[[], object], most_bytes: int = MOST_BYTES) -> None:
         tracemalloc.stop()
 
 
-FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x05"}
+FRAME = {"increments": b"\x00\x00\x00\x00\x01", "posterior": b"\x00\x00\x00\x00\x07"}
 HEAD = _long(6) + _long(0) + _long(0) + _long(1) + 6 * _long(0) + 8 * _long(0) + bytes(8) + _long(0)
 """A snapshot up to the count of its frontier: no payload, empty texts, all numbers 0."""
 AVRO = {
@@ -63,7 +63,7 @@ AVRO = {
     "array of 2^40": ("posterior", HEAD + _long(2**40) + bytes(1000)),
     "array of -2^40": ("posterior", HEAD + _long(-(2**40)) + _long(2**40) + bytes(1000)),
     "frontier of 2^40 before 1 MiB": ("posterior", HEAD + _long(2**40) + bytes([2]) * (MIB - 99)),
-    "frontier of a quarter of a million blocks": ("posterior", HEAD + (_long(1) + 3 * _long(0)) * (MIB // 4 - 99)),
+    "frontier of very many blocks": ("posterior", HEAD + (_long(1) + 5 * _long(0)) * (MIB // 6 - 99)),
 }
 
 
@@ -75,14 +75,14 @@ def test_avro(case: str) -> None:
         with pytest.raises(BadBody):
             DECLARED.decode(topic, FRAME[topic] + body)
 
-    # An entry of the frontier has at least three bytes and becomes a dict, so a full record of them may take 100 MiB.
+    # An entry of the frontier has at least five bytes and becomes a dict, so a full record of them may take 100 MiB.
     _bounded(act, 2 * MOST_BYTES if "frontier" in case else MOST_BYTES)
 
 
 def test_the_head_of_the_array_cases_is_a_snapshot_up_to_there() -> None:
-    """With an empty frontier, one chunk version, 3 statistics, no keys and no drift after it the bytes are read to
-    the end."""
-    rest = b"".join(map(_long, (0, 1, 6, 0, 3))) + bytes(6)
+    """With an empty frontier, one chunk version, 3 statistics and no keys, steps, batches and drift after it the bytes
+    are read to the end."""
+    rest = b"".join(map(_long, (0, 1, 6, 0, 3))) + bytes(10)
     value = DECLARED.decode("posterior", FRAME["posterior"] + HEAD + rest)
     assert value["manifest"]["frontier"] == []
     assert value["manifest"]["chunk_versions"] == [6]

@@ -42,6 +42,8 @@ def _same(a: Snapshot | None, b: Snapshot) -> None:
         snapshot(),
         snapshot(frontier={}, score=0.0, created_at=0),
         snapshot(frontier=dict.fromkeys(range(1024), 2**63 - 1), version=2**62),
+        snapshot(epoch=3, starts={0: 0, 3: 7}, ends={0: 10, 3: 2**41}, n_batches=9, n_steps=4),
+        snapshot(starts={0: 10, 3: 2**40}),
         snapshot(created_at=253_402_300_799_999, read_to=2**63 - 1),
     ],
 )
@@ -73,7 +75,9 @@ def test_chunks_round_trip_with_the_manifest_last() -> None:
 
 def test_the_envelope_holds_the_largest_manifest() -> None:
     given = snapshot(frontier=dict.fromkeys(range(1024), 2**62), version=2**62, statistics=np.zeros(4095 * 2))
-    assert max(map(len, _records(given, CHUNKED))) <= CHUNKED
+    passed = dict.fromkeys(range(1024), 2**40)
+    again = snapshot(frontier=passed, starts=passed, ends=passed, version=2**62, statistics=np.zeros(4095 * 2))
+    assert max(map(len, [*_records(given, CHUNKED), *_records(again, CHUNKED)])) <= CHUNKED
 
 
 def test_an_incomplete_set_gives_nothing() -> None:
@@ -123,6 +127,8 @@ def test_another_spec_is_told_with_both_fingerprints() -> None:
 
 
 STAMP = "the stamp of a partition must be of the years 1970 to 9999, or -1"
+START = "the start of a partition must be before its frontier, or -1"
+ENDS = "all partitions must have ends after their starts, or none"
 NEGATIVE = "a count or position is negative, or the score is not finite"
 BAD: list[tuple[bytes, str]] = [
     (snapshot_record(chunk=-1), "chunk -1 of version 6 cannot be"),
@@ -142,8 +148,17 @@ BAD: list[tuple[bytes, str]] = [
     (snapshot_record({"score": math.inf}), NEGATIVE),
     (snapshot_record({"read_to": -1}), NEGATIVE),
     (snapshot_record({"staleness": -1}), NEGATIVE),
-    (snapshot_record({"frontier": [{"partition": 0, "position": -1}]}), NEGATIVE),
+    (snapshot_record({"frontier": [{"partition": 0, "position": -1}]}), START),
     (snapshot_record({"frontier": [{"partition": -1, "position": 1}]}), NEGATIVE),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "start": 6}]}), START),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "start": -2}]}), START),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "end": 6}]}), ENDS),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "start": 3, "end": 2}]}), ENDS),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "start": 3, "end": -2}]}), ENDS),
+    (snapshot_record({"frontier": [{"partition": 0, "position": 5, "start": 3, "end": 6},
+                                   {"partition": 1, "position": 5, "start": 3}]}), ENDS),
+    (snapshot_record({"epoch": -1}), "a pass -1 without ends cannot be"),
+    (snapshot_record({"epoch": 1}), "a pass 1 without ends cannot be"),
     (snapshot_record({"frontier": [{"partition": 0, "position": 1, "stamp": -2}]}), STAMP),
     (snapshot_record({"frontier": [{"partition": 0, "position": 1, "stamp": 1 << 60}]}), STAMP),
     *((snapshot_record({name: -1}), NEGATIVE)

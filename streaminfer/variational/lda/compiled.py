@@ -32,7 +32,7 @@ def kernel() -> Any:
     except ImportError:
         return None
     # Sums may be taken in any order and nothing is ever NaN; infinity is there, so "ninf" is not.
-    options = {"fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}, "nogil": True}
+    options: Any = {"fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}, "nogil": True}
     try:
         return numba.njit(cache=True, **options)(turns)
     except RuntimeError:  # no place to keep it

@@ -1,0 +1,101 @@
+"""The fold `replace`: memoized variational inference.
+
+Hughes & Sudderth 2013. The statistics of all events are the sum of those of every batch as they were expected when it
+was last visited; a visit puts new ones in the place of the old. The first pass fixes the batches: each is a minibatch
+of it, known by its partition and where it begins. What no later pass will visit (all, where there is one pass, else
+what comes after the ends) is one batch that grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import Final
+
+from streaminfer.models.model import Model, Vector
+from streaminfer.variational import epochs, tree
+from streaminfer.variational.increment import Increment, Pane
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.tree import Tree
+
+MOST_BATCHES: Final = 65_536
+"""Batches that are visited again, of all partitions: a master holds all of them in memory."""
+
+
+class TooManyBatches(ValueError):
+    """More would have to be held than there may be."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"there are more than {MOST_BATCHES:,} batches to visit again: give the spec a new name and make "
+            "inference.minibatch larger, or leave inference.epochs out"
+        )
+
+
+def fits(snapshot: Snapshot, increment: Increment) -> bool:
+    """Whether an increment that continues the frontier is of a whole batch, or of a new one.
+
+    What was lost in a later pass may be several whole batches.
+    """
+    if epochs.counts(snapshot, increment):
+        return True
+    held = snapshot.batches.get(increment.partition, Tree())
+    i = held.find(increment.begin)
+    if i is None:
+        return False
+    last = snapshot.ends[increment.partition]
+    after = held.begins[i + 1] if i + 1 < len(held.begins) else last
+    whole = increment.end in {after, last} or held.find(increment.end) is not None
+    return whole if increment.n_lost else increment.end == after
+
+
+def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: int, taken: bool = True) -> Snapshot:
+    """A snapshot with an increment that fits; where it is not `taken`, its batch stays as it was.
+
+    A batch that retention removed keeps the statistics of its last visit.
+    """
+    partition = increment.partition
+    held = snapshot.batches.get(partition, Tree())
+    first = epochs.counts(snapshot, increment)
+    batch = Pane(increment.n_events, increment.statistics) if taken else Pane(0, model.empty())
+    begin = increment.begin
+    last = first and _is_last(snapshot, increment, n_epochs)
+    if last:
+        begin = snapshot.ends.get(partition, snapshot.starts.get(partition, 0))
+        i = held.find(begin)
+        batch = batch if i is None else _grown(model, held.leaf(i), batch)
+    elif not first and (increment.n_lost or not taken):
+        return snapshot
+    if first and not last and snapshot.n_batches >= MOST_BATCHES:
+        raise TooManyBatches
+    new = tree.placed(model, held, begin, batch)
+    return with_batches(model, snapshot, {**snapshot.batches, partition: new})
+
+
+def with_batches(model: Model, snapshot: Snapshot, batches: dict[int, Tree]) -> Snapshot:
+    """A snapshot of these batches."""
+    return replace(
+        snapshot,
+        batches=batches,
+        statistics=total(model, batches),
+        n_batches=sum(len(each.begins) for each in batches.values()),
+        n_events=sum(each.n_events for each in batches.values()),
+    )
+
+
+def total(model: Model, batches: dict[int, Tree]) -> Vector:
+    """The statistics of all batches."""
+    roots = [batches[index].root for index in sorted(batches)]
+    return reduce(model.merge, [root.pane.statistics for root in roots if root is not None], model.empty())
+
+
+def _is_last(snapshot: Snapshot, increment: Increment, n_epochs: int) -> bool:
+    """Whether no later pass comes by."""
+    end = snapshot.ends.get(increment.partition)
+    return n_epochs == 1 or (end is not None and increment.begin >= end)
+
+
+def _grown(model: Model, old: Pane, more: Pane) -> Pane:
+    if not more.n_events:
+        return old
+    return Pane(old.n_events + more.n_events, model.merge(old.statistics, more.statistics))

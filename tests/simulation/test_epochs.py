@@ -1,0 +1,56 @@
+"""Schedules of crashes, zombies and lies over several passes: none is left out, and no event counts twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from streaminfer.models.model import Model
+from streaminfer.variational import tree
+from streaminfer.variational.increment import Pane
+from streaminfer.variational.tree import Tree
+from tests.simulation.epochs_world import play
+from tests.simulation.world import EVENTS, Wrong
+
+METHODS = ["svi", "memoized"]
+SCHEDULES = 40
+LONG_SCHEDULES = 2000
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_schedules(method: str) -> None:
+    found = [play(seed, method) for seed in range(SCHEDULES)]
+    assert max(each.n_events for each in found) == EVENTS
+    assert any(each.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
+    late = [each for each in found if any(each.frontier[p] > end for p, end in each.ends.items())]
+    assert 5 < len(late) < SCHEDULES, "data came late in all schedules, or in none"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", METHODS)
+def test_more_schedules(method: str) -> None:
+    for seed in range(SCHEDULES, LONG_SCHEDULES):
+        play(seed, method)
+
+
+def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tree.placed
+
+    def kept(model: Model, held: Tree, begin: int, batch: Pane) -> Tree:
+        i = held.find(begin)
+        old = Pane(0, model.empty()) if i is None or begin == held.begins[-1] else held.leaf(i)
+        merged = model.merge(old.statistics, batch.statistics)
+        return real(model, held, begin, Pane(old.n_events + batch.n_events, merged))
+
+    monkeypatch.setattr(tree, "placed", kept)
+    with pytest.raises(Wrong, match="counted twice"):
+        [play(seed, "memoized") for seed in range(SCHEDULES)]
