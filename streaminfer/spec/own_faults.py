@@ -55,8 +55,9 @@ def _of_inference(made: Any) -> Iterator[str]:
     methods, sorts = made.methods, _sorts(made)
     if not isinstance(methods, tuple) or not methods or not all(method in METHODS for method in methods):
         yield f"has methods that are no tuple of one or more of {', '.join(METHODS)}, but {_short(methods)}"
-    if "svi" in methods and Latent not in sorts:
-        yield "has svi among its methods, which needs expected and elbo"
+    for method in ("svi", "memoized"):
+        if method in methods and Latent not in sorts:
+            yield f"has {method} among its methods, which needs expected and elbo"
     if made.exactness not in EXACTNESS:
         yield f"has an exactness that is none of {', '.join(EXACTNESS)}, but {_short(made.exactness)}"
     if not isinstance(made.needs_base, bool):

@@ -17,7 +17,10 @@ class Watcher:
         self._program = programs.start("snapshot", spec, "--follow", "--json", "--bus", url)
 
     def check(self, last_version: int) -> list[dict[str, Any]]:
-        """Waits for a version, ends the subscriber, and returns what it saw: versions up, no frontier down."""
+        """Waits for a version, ends the subscriber, and returns what it saw: versions up, no frontier down.
+
+        A frontier is (epoch, position): each pass over the data starts again.
+        """
         wait_for(lambda: self.newest >= last_version, f"the subscriber sees version {last_version}")
         assert self._program.end(signal.SIGINT) == 0, self._program.err
         seen = self._program.documents
@@ -25,7 +28,8 @@ class Watcher:
             assert before["version"] < after["version"]
             assert before["n_events"] <= after["n_events"]
             for partition, position in before["frontier"].items():
-                assert position <= after["frontier"][partition], f"{partition} at version {after['version']}"
+                moved = (before["epoch"], position) <= (after["epoch"], after["frontier"][partition])
+                assert moved, f"{partition} at version {after['version']}"
         return seen
 
     @property

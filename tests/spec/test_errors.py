@@ -30,6 +30,10 @@ def _poisson(**options: Any) -> dict[str, Any]:
     return document(model={"kind": "poisson", "field": "k", **options})
 
 
+def _mixture(**inference: Any) -> dict[str, Any]:
+    return document(model={"kind": "gaussian_mixture", "fields": ["u"], "components": 2}, inference=inference)
+
+
 def _forget(value: Any) -> dict[str, Any]:
     return document(inference={"forget": value})
 
@@ -111,8 +115,22 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "did you mean 'a'? known: a, b, y (got 'x')"),
     (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
      f"known: {INFERENCE} (got 1)"),
-    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi, memoized "
-     "(got 'SVB')"),
+    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi, memoized (got "
+     "'SVB')"),
+    (document(inference={"epochs": 0}), "inference.epochs: must be a whole number at least 1 and at most 10000 "
+     "(got 0)"),
+    (document(inference={"epochs": 10_001}), "inference.epochs: must be a whole number at least 1 and at most 10000 "
+     "(got 10001)"),
+    (document(inference={"epochs": 2}), "inference.epochs: means nothing with the method svb, only with svi or "
+     "memoized: leave it out (got 2)"),
+    (document(inference={"method": "memoized"}), "inference.method: must be svb with the model poisson (got "
+     "'memoized')"),
+    (_mixture(method="memoized", linger_ms=100), "inference.linger_ms: must be 0 with the method memoized, whose "
+     "batches must be the same in every epoch: leave it out (got 100)"),
+    (_mixture(method="memoized", population=9), "inference.population: means nothing with the method memoized, only "
+     "with svi: leave it out (got 9)"),
+    (_mixture(method="memoized", forget={"half_life_events": 9}), "inference.forget: means nothing with the method "
+     "memoized, only with svb: leave it out (got {'half_life_events': 9.0})"),
     (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
      "1000000 (got 1000001)"),
     (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "

@@ -87,6 +87,18 @@ def test_format_and_method_change_it() -> None:
     assert len({spec.fingerprint, made("avro", "svb"), made("json", "svi")}) == 3
 
 
+def test_passes_change_it_and_what_a_batch_is_where_batches_are_kept() -> None:
+    def made(method: str, **inference: Any) -> str:
+        model = {"kind": "gaussian_mixture", "fields": ["u"], "components": 2}
+        return _fingerprint(model=model, inference={"method": method, **inference})
+
+    for method in ("svi", "memoized"):
+        assert made(method) == made(method, epochs=1)
+        assert len({made(method), made(method, epochs=2), made(method, epochs=3)}) == 3
+    assert made("svi", minibatch=5) == made("svi")
+    assert made("memoized", minibatch=5) != made("memoized")
+
+
 def test_somebody_elses_topic_and_the_places_of_fields_change_it() -> None:
     """Positions of another topic mean nothing to a frontier, and other places are other events."""
     given = [

@@ -76,6 +76,8 @@ FAULTS: dict[str, tuple[type, str]] = {
     "mcmc": (having(methods=("svb", "mcmc")), "the class has methods that are no tuple of one or more of METHODS, "
              "but ('svb', 'mcmc')"),
     "svi": (having(methods=("svb", "svi")), "the class has svi among its methods, which needs expected and elbo"),
+    "memoized": (having(methods=("memoized",)), "the class has memoized among its methods, which needs expected and "
+                 "elbo"),
     "good": (having(exactness="good"), "the class has an exactness that is none of exact, bound, approximate, but "
              "'good'"),
     "base": (having(needs_base=1), "the class has a needs_base that is neither True nor False, but 1"),

@@ -44,6 +44,7 @@ SECTIONS: list[dict[str, Any]] = [
     {"data": {"tpoic": "orders"}},
     *({"inference": value} for value in [None, {}, *WRONG]),
     *({"inference": {"method": value}} for value in [None, "svb", *WRONG]),
+    *({"inference": {"epochs": value}} for value in [None, 0, 10_001, *WRONG]),
     *({"inference": {key: value}}
       for key in ("minibatch", "linger_ms", "max_staleness", "snapshot_ms", "snapshot_events", "linger")
       for value in [None, 0, 1, 10**13, *WRONG]),

@@ -147,6 +147,14 @@ def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) ->
     assert names.topic(spec, "dead-letters") == "demo.dead-letters"
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_statistics_are_kept_by_memoized_alone(method: str) -> None:
+    model = {"kind": "gaussian_mixture", "fields": ["u"], "components": 2}
+    spec = parse_spec({"name": "demo", "model": model, "inference": {"method": method}})
+    assert ("statistics" in names.declared(spec)) is (method == "memoized")
+    assert names.worker_service(spec) in SERVICES
+
+
 def test_a_dead_letter_has_room_for_the_largest_event_and_its_headers() -> None:
     sizes = {row["name"]: row["max_bytes"] for row in ROWS}
     assert sizes["dead-letters"] >= sizes["events"] + 8192
