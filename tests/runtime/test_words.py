@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer import fit
+from streaminfer import fit, parse_spec
 from streaminfer.bus.protocol import Output, Partition
 from streaminfer.runtime import names
 from streaminfer.runtime.connection import Connection
@@ -391,3 +391,14 @@ def test_fit_names_the_row_that_is_no_document() -> None:
 
     with pytest.raises(RowError, match="row 9: words: a list of words must have texts only"):
         fit(word_spec(), [*documents(9), {"words": [1]}])
+
+
+def test_scores_of_documents_are_watched_for_drift_by_the_first_shard() -> None:
+    made = word_spec(model={"shards": 2}, **SERIAL)
+    rig = WordRig(parse_spec({**made.document, "drift": {"block_events": 8}}))
+    rows = documents(48)
+    rig.send_rows(rows)
+    rig.run(rig.master(), rig.worker(), rounds=30)
+    assert_identical(rig, rows)
+    assert [block.snapshot.drift is not None for block in rig.blocks()] == [True, False]
+    assert rig.found().drift == fit(rig.spec, rows).drift
