@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,7 @@ from streaminfer.variational.lda.topics import Topics
 
 def bags(documents: Documents) -> list[list[tuple[int, int]]]:
     words, counts, starts = documents.words.tolist(), documents.counts.astype(int).tolist(), documents.starts.tolist()
-    return [
-        list(zip(words[begin:end], counts[begin:end], strict=True))
-        for begin, end in zip(starts[:-1], starts[1:], strict=True)
-    ]
+    return [list(zip(words[begin:end], counts[begin:end], strict=True)) for begin, end in pairwise(starts)]
 
 
 def model_of(corpus: Corpus) -> Any:

@@ -1,4 +1,4 @@
-"""Our local step in the plainest loop there is, which the peers' own are: all of lambda in one array, steps on all of it.
+"""Our local step in the plainest loop, which the peers' own are: all of lambda in one array, steps on all of it.
 
 The start stands for the statistics until the steps have outweighed it (Hoffman et al. 2010, algorithm 2).
 """
