@@ -26,7 +26,7 @@ ROWS = {"minibatch": 16}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Events of a run, by who runs: each takes seconds. `keys` with an event each, `keyed` events, LDA's `documents`."""
+    """Events of a run, by who runs: some seconds. `keys` with an event each, `keyed` events, LDA's `documents`."""
 
     avro: int
     rows: int
