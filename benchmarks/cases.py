@@ -1,4 +1,4 @@
-"""What is measured: linear regression on 16 features and keyed posteriors, topics filled beforehand."""
+"""What is measured: regressions on 16 features, keyed posteriors, mixtures and topic models, all filled beforehand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import keyed_cases, latency, ours
+from benchmarks import keyed_cases, latency, latent_cases, ours, topic_cases
 from benchmarks.contenders.task import Outcome, Task
 from benchmarks.measure import Aim, Case, Ratio, Samples, rate
 from benchmarks.processes import Failed, contend
@@ -26,7 +26,7 @@ ROWS = {"minibatch": 16}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Events of a run, by who runs: each takes some seconds. `keys` with an event each, and `keyed` events."""
+    """Events of a run, by who runs: some seconds. `keys` with an event each, `keyed` events, LDA's `documents`."""
 
     avro: int
     rows: int
@@ -35,6 +35,7 @@ class Sizes:
     quix: int
     keys: int
     keyed: int
+    documents: int
     seconds: float
     repetitions: int
 
@@ -42,11 +43,11 @@ class Sizes:
 # Multiples of 16 partitions times a minibatch, so that no minibatch has to linger.
 QUICK = Sizes(
     avro=65_536, rows=1 << 20, json=32_768, river=10_000, quix=10_000, keys=50_000, keyed=1 << 18,
-    seconds=4, repetitions=1,
+    documents=8_192, seconds=4, repetitions=1,
 )  # fmt: skip
 FULL = Sizes(
     avro=262_144, rows=1 << 21, json=131_072, river=50_000, quix=40_000, keys=1_000_000, keyed=1 << 20,
-    seconds=15, repetitions=5,
+    documents=24_576, seconds=15, repetitions=5,
 )  # fmt: skip
 
 
@@ -84,8 +85,10 @@ class Bench:
         self._load(self.embedded_url, work)
         return checked(BARE, work, contend("bare_embedded", Task(work, str(self.folder / "bus"))))
 
-    def river(self) -> Outcome:
-        work = Workload("memory", self.sizes.river)
+    def bare_steps(self, work: Workload) -> Outcome:
+        return checked(BARE, work, contend("bare_steps", Task(work)))
+
+    def river(self, work: Workload) -> Outcome:
         return checked(RIVER, work, contend("river", Task(work)))
 
     def quix(self) -> Outcome:
@@ -124,7 +127,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     """Every case that can be measured here, in the order of the table."""
     sizes = bench.sizes
     avro, rows, json = Workload("avro", sizes.avro), Workload("rows", sizes.rows), Workload("json", sizes.json)
-    river = rate(RIVER, bench.river)
+    river = rate(RIVER, lambda: bench.river(Workload("memory", sizes.river)))
     if bench.kafka is not None:
         url = bench.kafka_url
         one = rate(OURS, lambda: bench.ours(url, avro))
@@ -163,6 +166,9 @@ def cases(bench: Bench) -> Iterator[Case]:
     if bench.kafka is not None:
         yield growth(bench)
         yield keyed_cases.growth("g2", "Kafka", bench.folder, bench.kafka_url, sizes.keyed)
+    yield from topic_cases.cases(bench.folder, bench.embedded_url, sizes.documents)
+    embedded = partial(bench.ours, bench.embedded_url)
+    yield from latent_cases.cases(embedded, bench.bare_steps, bench.river, sizes.json, sizes.river)
 
 
 def two_workers(bench: Bench, work: Workload) -> Case:

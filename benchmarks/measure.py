@@ -32,6 +32,18 @@ class Ratio:
     over: str
     under: str
     aim: Aim | None = None
+    unit: str = "ratio"
+
+    def of(self, over: float, under: float) -> float:
+        return over / under
+
+
+@dataclass(frozen=True)
+class Difference(Ratio):
+    """One contender's figure less another's: of what is on no scale of ratios, such as log densities."""
+
+    def of(self, over: float, under: float) -> float:
+        return over - under
 
 
 @dataclass(frozen=True)
@@ -100,5 +112,6 @@ def measured(case: Case, repetitions: int, told: Callable[[str], None] = lambda 
     ]
     for ratio in case.ratios:
         pairs = zip(samples[ratio.over], samples[ratio.under], strict=True)
-        figures.append(Figure(case.letter, ratio.name, "ratio", tuple(a / b for a, b in pairs), ratio.aim))
+        found = tuple(ratio.of(a, b) for a, b in pairs)
+        figures.append(Figure(case.letter, ratio.name, ratio.unit, found, ratio.aim))
     return figures

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.contenders.task import Outcome
 from benchmarks.processes import Failed, running
+from benchmarks.proof import sum_of_squares
 from benchmarks.workload import Workload, spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.runtime import names
@@ -60,9 +61,7 @@ def absorb(ours: Ours, work: Workload, workers: int = 1) -> Outcome:
         stack.callback(follower.close)
         start(stack, ours, work.partitions, workers)
         first, last = follow(follower, work.events)
-    moments = ours.spec.model.posterior(last.statistics).moments_absorbed  # type: ignore[attr-defined]
-    squares = float(moments.scatter[-1, -1] + moments.n * moments.mean[-1] ** 2)
-    return outcome(first, last, work.events, squares)
+    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.statistics, last.n_events))
 
 
 def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Outcome:
@@ -77,27 +76,30 @@ def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Out
 
 
 def start(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> subprocess.Popen[str]:
-    """Workers first, then, when they have shared out the partitions, the master, which is returned."""
+    """Workers first, then, when they have shared out the partitions, a master for each shard; the first is returned."""
     ports = [_free_port() for _ in range(workers)]
-    arguments = [str(ours.path), "--bus", ours.url]
-    for port in ports:
-        stack.enter_context(
-            running(["-m", "streaminfer", "run", "svb-worker", *arguments, "--http", f"127.0.0.1:{port}"])
-        )
+    arguments = [f"{ours.spec.inference.method}-worker", str(ours.path), "--bus", ours.url]
+    started = [
+        stack.enter_context(running(["-m", "streaminfer", "run", *arguments, "--http", f"127.0.0.1:{port}"]))
+        for port in ports
+    ]
     deadline = time.monotonic() + PATIENCE_S
     while True:
         owned = [_owned(port) for port in ports]
         if sum(owned) == partitions and min(owned) > 0:
             break
+        if any(each.poll() is not None for each in started):
+            raise Failed("a worker has ended; its messages are above")
         if time.monotonic() > deadline:
             raise Failed(f"the workers have {owned} of {partitions} partitions")
         time.sleep(0.1)
-    return master(stack, ours)
+    masters = [master(stack, ours, shard) for shard in range(ours.spec.shards)]
+    return masters[0]
 
 
-def master(stack: ExitStack, ours: Ours) -> subprocess.Popen[str]:
+def master(stack: ExitStack, ours: Ours, shard: int = 0) -> subprocess.Popen[str]:
     """A master under the name of an instance, as `up` starts it: its successor takes over at once."""
-    arguments = [str(ours.path), "--bus", ours.url, "--instance", "master"]
+    arguments = [str(ours.path), "--bus", ours.url, "--instance", f"master-{shard}"]
     return stack.enter_context(running(["-m", "streaminfer", "run", "master", *arguments]))
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import keyed_cases, report
+from benchmarks import keyed_cases, report, topic_cases
 from benchmarks.cases import QUICK, Bench, cases, checked, together
 from benchmarks.contenders.task import Outcome
 from benchmarks.latency import Append, Sight, delays
-from benchmarks.measure import Aim, Case, Figure, Ratio, measured
+from benchmarks.measure import Aim, Case, Difference, Figure, Ratio, measured
 from benchmarks.processes import Failed
 from benchmarks.workload import Workload, matrix
 
@@ -35,6 +35,13 @@ def test_contenders_take_turns_and_ratios_are_of_one_repetition() -> None:
     assert figures["of B"].samples == (2.0, 4.0, 3.0)  # of the medians it would be 4
     assert (figures["of B"].median, figures["of B"].spread, figures["of B"].met) == (3.0, (2.0, 4.0), True)
     assert (figures["A"].median, figures["A"].met, figures["B"].met) == (40.0, False, None)
+
+
+def test_log_densities_are_compared_by_difference() -> None:
+    case = Case(
+        "x", "two", "nats", {"A": lambda: {"A": -8.5, "B": -8.0}}, [Difference("A less B", "A", "B", None, "nats")]
+    )
+    assert measured(case, 1)[-1] == Figure("x", "A less B", "nats", (-0.5,))
 
 
 def test_the_table_says_each_figure_with_its_aim() -> None:
@@ -104,10 +111,26 @@ def test_a_rate_without_the_work_does_not_count() -> None:
 
 def test_every_ratio_names_contenders_of_its_case() -> None:
     found = list(cases(Bench(Path("nowhere"), QUICK, "localhost:1")))
-    assert [case.letter for case in found] == ["a", "b", "c", "d", "e1", "e2", "f1", "f2", "g1", "g2"]
+    assert [case.letter for case in found] == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e1",
+        "e2",
+        "f1",
+        "f2",
+        "g1",
+        "g2",
+        *"hi",
+        "j1",
+        "j2",
+        "k1",
+        "k2",
+    ]
     for case in found:
         for ratio in case.ratios:
-            assert {ratio.over, ratio.under} <= set(case.contenders) | set(case.units)
+            assert {ratio.over, ratio.under} <= set(case.contenders) | set(case.units) | {topic_cases.STEP}
         assert set(case.aims or {}) <= {"p50", "p99"} | set(case.units)
 
 

@@ -1,0 +1,38 @@
+"""The pure steps of a worker and a master on events in memory: no bus, no records, no processes."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.contenders.task import Outcome, Task, received, tell
+from benchmarks.proof import sum_of_squares
+from benchmarks.workload import matrix, spec
+from streaminfer.spec import parse_spec
+from streaminfer.variational import base, fold, methods
+from streaminfer.variational.increment import Increment
+
+
+def main(task: Task) -> Outcome:
+    made = parse_spec(json.loads(spec("bench", task.work)))
+    model, inference, events = made.model, made.inference, matrix(task.work)
+    snapshot = replace(fold.start(model, made.fingerprint), frontier={0: 0})
+    began = time.time()
+    for batch in np.split(events, range(inference.minibatch, len(events), inference.minibatch)):
+        at, known = snapshot.frontier[0], base.of(model, inference, snapshot)
+        step = methods.learn(model, inference, known, batch, None)
+        increment = Increment(
+            made.fingerprint, "bench", "", 0, at, at + len(batch), len(batch), 0, 0, snapshot.version, step.score,
+            step.statistics,
+        )  # fmt: skip
+        snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, inference=inference)
+        snapshot = replace(snapshot, version=snapshot.version + 1)
+    ended = time.time()
+    return Outcome(snapshot.n_events, began, ended, sum_of_squares(model, snapshot.statistics, snapshot.n_events))
+
+
+if __name__ == "__main__":
+    tell(main(received()))
