@@ -56,6 +56,10 @@ _PRIOR = Section(
 )
 
 
+FADED: Final = 1e-200
+"""A component with fewer events has none: its count would leave float64 before its scatter does."""
+
+
 @dataclass(frozen=True)
 class GaussianMixture:
     """Statistics are centred moments of the d fields (see `centred`), expected, component after component.
@@ -128,7 +132,9 @@ class GaussianMixture:
 
     def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
         each = weight[..., None] if isinstance(weight, np.ndarray) else weight
-        return self._flat(centred.scale(self._rows(statistics), each, len(self.names)))
+        scaled = centred.scale(self._rows(statistics), each, len(self.names))
+        scaled[scaled[..., 0] < FADED] = 0.0
+        return self._flat(scaled)
 
     def proper(self, statistics: Matrix) -> Flags:
         if statistics.shape[1:] != (self.size,):

@@ -93,6 +93,7 @@ class KeyedShard(Shard):
             )
         if self._found is not None:
             self.published = self.snapshot = self._found
+            self._n_events = {self.published.version: self.published.n_events}
         return True
 
     def close(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from streaminfer.models.model import DomainError
 from streaminfer.spec import Spec
-from streaminfer.variational import words
+from streaminfer.variational import blend, words
 from streaminfer.variational.snapshot import Snapshot, together
 
 
@@ -12,12 +13,20 @@ def statistics_size(spec: Spec) -> int:
 
 
 def check_statistics(spec: Spec, snapshot: Snapshot) -> None:
-    """Raises DomainError where they give no posterior."""
+    """Raises DomainError where they give no posterior, or are of a pass or an average that the spec does not have."""
+    step = spec.inference.step
+    if (snapshot.average is not None) != (step is not None and step.constant is not None and snapshot.n_steps > 0):
+        raise DomainError("an average is there exactly where steps are constant and one was taken")
+    if snapshot.epoch >= spec.inference.n_epochs:
+        raise DomainError(f"epoch {snapshot.epoch} of {spec.inference.n_epochs}")
     if spec.words is not None:
         words.head_of(spec.words, snapshot.statistics)
         return
     for held in (snapshot.statistics, *(clock.statistics for clock in snapshot.clocks.values())):
         spec.model.posterior(held)
+    if spec.inference.method == "svi":
+        spec.model.posterior(blend.iterate(spec.model, spec.inference, snapshot))
+        spec.model.posterior(blend.published(spec.model, spec.inference, snapshot))
 
 
 def whole(spec: Spec, shards: list[Snapshot]) -> Snapshot:

@@ -39,7 +39,8 @@ class Rest:
             self._ends, self._since = ends, now
         if not all(self._reached(snapshot.frontier.get(index), end) for index, end in ends.items()):
             return None
-        rested = now - self._since >= QUIET and snapshot.n_events > 0
+        there = any(end > snapshot.starts.get(index, end) for index, end in ends.items())
+        rested = there and now - self._since >= QUIET
         return ends if rested or ends == self._marks() else None
 
     def _reached(self, frontier: int | None, end: int) -> bool:

@@ -93,6 +93,8 @@ class Worker:
         self._marks: dict[Partition, Position] = {}
         self._marks_at = self._checked_at = clock()
         self._polled = False
+        self._held_back = False
+        """Whether the last cut ended for want of a newer base, so that more may be there to be cut."""
 
     @property
     def ready(self) -> bool:
@@ -178,9 +180,11 @@ class Worker:
                 self._tapes[part.partition].extend(part, now)
 
     def _patience(self) -> float:
-        """Seconds until something is due that a poll for data does not bring: a lingering cut, or a snapshot."""
+        """Seconds until something is due that a poll for data does not bring: a cut, or a snapshot."""
         if self._waiting or self._room() <= 0:
             return SNAPSHOT_WAIT
+        if self._held_back:
+            return 0.0
         now, linger = self._clock(), self._spec.inference.linger_ms / 1000
         return min((tape.due_in(linger, now) for tape in self._tapes.values()), default=math.inf)
 
@@ -253,7 +257,8 @@ class Worker:
                 if batch is None:
                     break
                 batches.append(batch)
-        self._hold(len(batches) >= room)
+        self._held_back = len(batches) >= room
+        self._hold(self._held_back)
         return batches
 
     def _end(self, tape: Tape) -> int | None:
@@ -282,9 +287,10 @@ class Worker:
         """
         shards = self._shards.snapshots if self._spec.shards > 1 else []
         stops = [shard.frontier.get(tape.partition.index, 0) for shard in shards]
-        stops += [] if mark is None else [mark.offset]
         end = self._end(tape)
         stops += [] if end is None else [end]
+        # A mark before the end was set when there was less: cut there, a batch would not be that of the pass before.
+        stops += [] if mark is None or (end is not None and mark.offset < end) else [mark.offset]
         return min((stop for stop in stops if stop > tape.begin), default=None)
 
     def _room(self) -> float:

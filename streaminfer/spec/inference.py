@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from streaminfer.models.lda import Lda
-from streaminfer.models.model import Latent, Model
+from streaminfer.models.model import Filter, Latent, Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
 
 METHODS: Final = ("svb", "svi", "memoized")
@@ -39,12 +39,23 @@ FORGET: Final = OneKey(
     )
 )
 
+TAU: Final = 64.0
+KAPPA: Final = 0.7
+
 STEP: Final = Section(
     (
         Option(
-            "tau", Number(minimum=0.0, maximum=1e9), "Delays the schedule (tau + t)^-kappa of steps t = 1, 2, …", 64.0
+            "tau",
+            Number(minimum=0.0, maximum=1e9),
+            "Delays the schedule (tau + t)^-kappa of steps t = 1, 2, …; not set means 64 where steps are not constant.",
+            None,
         ),
-        Option("kappa", Number(above=0.5, maximum=1.0), "How fast the steps of the schedule become smaller.", 0.7),
+        Option(
+            "kappa",
+            Number(above=0.5, maximum=1.0),
+            "How fast the steps of the schedule become smaller; not set means 0.7 where steps are not constant.",
+            None,
+        ),
         Option(
             "constant",
             Number(above=0.0, maximum=1.0),
@@ -57,8 +68,11 @@ STEP: Final = Section(
 
 def _complete(options: dict[str, Any]) -> dict[str, Any]:
     """Steps have sizes where there are steps, also where nobody says which; batches that are met again never linger."""
-    if options["method"] == "svi" and options["step"] is None:
-        options["step"] = STEP.check({}, "step", [])
+    if options["method"] == "svi":
+        step = options["step"] or STEP.check({}, "step", [])
+        if step["constant"] is None:
+            step = {**step, "tau": step["tau"] if step["tau"] is not None else TAU, "kappa": step["kappa"] or KAPPA}
+        options["step"] = step
     if options["linger_ms"] is None:
         options["linger_ms"] = 0 if options["method"] == "memoized" else LINGER_MS
     return options
@@ -121,12 +135,14 @@ ONLY_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 class StepSize:
     """The size of step t = 1, 2, ...: `constant`, else (tau + t)^-kappa (Robbins & Monro 1951)."""
 
-    tau: float = 64.0
-    kappa: float = 0.7
+    tau: float | None = None
+    kappa: float | None = None
     constant: float | None = None
 
     def at(self, t: int) -> float:
-        return self.constant if self.constant is not None else float((self.tau + t) ** -self.kappa)
+        if self.constant is not None:
+            return self.constant
+        return float(((TAU if self.tau is None else self.tau) + t) ** -(self.kappa or KAPPA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,10 @@ def check_inference(kind: str, model: Model, inference: Inference) -> None:
     if inference.method == "memoized" and inference.linger_ms != 0:
         rule = "must be 0 with the method memoized, whose batches must be the same in every epoch: leave it out"
         raise OptionsError("linger_ms", rule, inference.linger_ms)
-    if inference.local_iterations is not None and not isinstance(model, Latent | Lda):
+    step = inference.step
+    if step is not None and step.constant is not None and (step.tau is not None or step.kappa is not None):
+        rule = "means nothing where step has tau or kappa: set the one or the others"
+        raise OptionsError("step.constant", rule, step.constant)
+    if inference.local_iterations is not None and (isinstance(model, Filter) or not isinstance(model, Latent | Lda)):
         rule = f"means nothing with the model {kind}, whose minibatches need no passes: leave it out"
         raise OptionsError("local_iterations", rule, inference.local_iterations)

@@ -43,11 +43,6 @@ def turned(snapshot: Snapshot, n_epochs: int) -> Snapshot:
     return snapshot
 
 
-def stop(snapshot: Snapshot, partition: int, n_epochs: int) -> int | None:
-    """The position that this pass does not go beyond; None where there is none, as in the last pass."""
-    return snapshot.ends.get(partition) if snapshot.epoch < n_epochs - 1 else None
-
-
 def is_first(epoch: int, begin: int, end: int | None) -> bool:
     """Whether positions from `begin` on were never passed before, where passes end at `end`."""
     return epoch == 0 or (end is not None and begin >= end)

@@ -20,15 +20,17 @@ from streaminfer.variational.tree import Tree
 
 MOST_BATCHES: Final = 65_536
 """Batches that are visited again, of all partitions: a master holds all of them in memory."""
+MOST_BYTES: Final = 2 << 30
+"""Of all of them: there are fewer of a model with many statistics."""
 
 
 class TooManyBatches(ValueError):
     """More would have to be held than there may be."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         super().__init__(
-            f"there are more than {MOST_BATCHES:,} batches to visit again: give the spec a new name and make "
-            "inference.minibatch larger, or leave inference.epochs out"
+            f"there are more than {most:,} batches to visit again, all that a master holds: give the spec a new name "
+            "and make inference.minibatch larger, or leave inference.epochs out"
         )
 
 
@@ -52,22 +54,23 @@ def fits(snapshot: Snapshot, increment: Increment) -> bool:
 def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: int, taken: bool = True) -> Snapshot:
     """A snapshot with an increment that fits; where it is not `taken`, its batch stays as it was.
 
-    A batch that retention removed keeps the statistics of its last visit.
+    A batch of which events are gone, by retention or compaction, or cannot be read now, keeps the statistics of its
+    last visit: otherwise they would leave the posterior, and nothing would say so.
     """
     partition = increment.partition
     held = snapshot.batches.get(partition, Tree())
     first = epochs.counts(snapshot, increment)
-    batch = Pane(increment.n_events, increment.statistics) if taken else Pane(0, model.empty())
+    batch = Pane(increment.n_events, increment.statistics) if taken and increment.n_events else Pane(0, model.empty())
     begin = increment.begin
     last = first and _is_last(snapshot, increment, n_epochs)
     if last:
         begin = snapshot.ends.get(partition, snapshot.starts.get(partition, 0))
         i = held.find(begin)
         batch = batch if i is None else _grown(model, held.leaf(i), batch)
-    elif not first and (increment.n_lost or not taken):
+    elif not first and (increment.n_lost or not taken or batch.n_events < _known(held, begin)):
         return snapshot
-    if first and not last and snapshot.n_batches >= MOST_BATCHES:
-        raise TooManyBatches
+    if first and not last and snapshot.n_batches >= most_batches(model):
+        raise TooManyBatches(most_batches(model))
     new = tree.placed(model, held, begin, batch)
     return with_batches(model, snapshot, {**snapshot.batches, partition: new})
 
@@ -87,6 +90,17 @@ def total(model: Model, batches: dict[int, Tree]) -> Vector:
     """The statistics of all batches."""
     roots = [batches[index].root for index in sorted(batches)]
     return reduce(model.merge, [root.pane.statistics for root in roots if root is not None], model.empty())
+
+
+def most_batches(model: Model) -> int:
+    """How many batches a master holds, each twice: by itself, and merged with others."""
+    return min(MOST_BATCHES, MOST_BYTES // (16 * model.size))
+
+
+def _known(held: Tree, begin: int) -> int:
+    """How many events the batch from a position on has."""
+    i = held.find(begin)
+    return 0 if i is None else held.leaf(i).n_events
 
 
 def _is_last(snapshot: Snapshot, increment: Increment, n_epochs: int) -> bool:

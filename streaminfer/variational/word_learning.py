@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.svb import LOWEST, Step
 from streaminfer.variational.words import Block, head_of, held
 
+NEGLIGIBLE: Final = 1e-6
+"""What is left of a start below this is not looked at any more."""
 ShardOf = NDArray[np.intp]
 """Which shard each word is of, (m,)."""
 
@@ -54,19 +57,45 @@ def topics_of(
 def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagged, shards: ShardOf) -> Step:
     """The statistics (m, K) of a minibatch's words, and how well the topics foretold its documents.
 
-    Where no word was ever counted all topics are alike, and a start that all workers share tells them apart.
+    Where no word was ever counted all topics are alike, and a start that all workers share tells them apart. By svi it
+    fades as all that is held does.
     """
     if not batch.labels:
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
-    new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
-    first = start(batch.labels, model.topics, model.seed) if new else None
     if inference.method == "svi":
-        statistics = local(topics if first is None else topics.plus(first), batch.documents, model.alpha).statistics
+        started = _started(model, inference, blocks, batch.labels, shards, topics)
+        statistics = local(started, batch.documents, model.alpha).statistics
     else:
+        new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
+        first = start(batch.labels, model.topics, model.seed) if new else None
         most = inference.local_iterations or ITERATIONS
         statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
     return Step(statistics, scored(model, topics, batch))
+
+
+def _started(
+    model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf, topics: Topics
+) -> Topics:
+    """The topics with what is left of the start, with which the steps of svi begin: (1 - rho_1) (1 - rho_2) ... of it.
+
+    Of all other words the start is 1 in the mean, and that is what counts in the totals.
+    """
+    left = np.array([_left(model, inference, block) for block in blocks])
+    if not left.max() > NEGLIGIBLE:
+        return topics
+    new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts
+    sizes = np.maximum([len(block.arena) for block in blocks], new)
+    rows = left[shards][:, None] * start(labels, model.topics, model.seed)
+    return Topics(topics.rows + rows, topics.totals + float(left @ sizes))
+
+
+def _left(model: Lda, inference: Inference, block: Block) -> float:
+    """How much of the start is left after the steps of a shard; the first one is not in its L (see `words`)."""
+    if block.snapshot.n_steps == 0 or inference.step is None:
+        return 1.0
+    log_weight = head_of(model, block.snapshot.statistics).log_weight
+    return float((1 - inference.step.at(1)) * np.exp(log_weight))
 
 
 def prepare(model: Lda) -> None:
