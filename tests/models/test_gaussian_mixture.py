@@ -304,3 +304,13 @@ def test_every_axis_has_labels(example: Any) -> None:
         labels: Any = model.labels[name]
         axes = labels if isinstance(labels[0], tuple) else [labels]
         assert [len(axis) for axis in axes] == list(moments.mean.shape)
+
+
+def test_a_component_that_fades_goes_as_a_whole() -> None:
+    """Its count would leave float64 before its scatter: then no statistics of it would be proper."""
+    model = build("gaussian_mixture", fields=["u", "v"], components=2)
+    statistics = model.expected(model.posterior(model.empty()), np.random.default_rng(1).normal(size=(40, 2)))
+    for _ in range(1000):
+        statistics = model.scale(statistics, 0.4)
+        assert model.proper(statistics[None])[0]
+    np.testing.assert_array_equal(statistics, model.empty())

@@ -291,3 +291,27 @@ def test_one_pass_of_memoized_has_one_batch_however_much_there_is() -> None:
     found = rig.snapshot()
     assert (found.n_events, found.n_batches, found.statistics[0], found.ends) == (28, 2, 100.0, {})
     rig.run(rig.master(), rounds=3)
+
+
+@METHODS
+def test_a_mark_before_the_ends_is_not_where_a_batch_ends(method: str) -> None:
+    """Somebody else went on producing after `up --until-idle` had looked at the ends."""
+    rig = Rig(tallied(method, 2))
+    worker, master = rig.worker(), rig.master()
+    rig.send(*range(6))
+    mark = IdleMark(rig.spec, rig.bus)
+    rig.send(*range(6, 9))
+    at_rest(rig, worker, master)
+    found = rig.snapshot()
+    assert (found.ends, found.epoch, found.frontier, found.n_dropped) == ({0: 9}, 1, {0: 9}, 0)
+    assert mark.reached(found)
+
+
+@METHODS
+def test_less_than_a_minibatch_comes_to_rest_too(method: str) -> None:
+    rig = Rig(tallied(method, 2))
+    worker, master = rig.worker(), rig.master()
+    rig.send(1, 2, 3)
+    at_rest(rig, worker, master)
+    found = rig.snapshot()
+    assert (found.ends, found.epoch, found.frontier, found.n_events) == ({0: 3}, 1, {0: 3}, 3)

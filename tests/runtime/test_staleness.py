@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from streaminfer.bus.protocol import Output
+from streaminfer.bus.protocol import Output, Poll
+from streaminfer.runtime.worker import SNAPSHOT_WAIT
 from streaminfer.variational.increment import Increment
 from tests.runtime.rig import Rig
 from tests.variational.guarded import Guarded, spec_of
@@ -144,3 +145,23 @@ def test_of_several_workers_that_start_at_once_one_is_first() -> None:
     assert rig.snapshot().n_dropped == 2
     rig.run(master, *workers, rounds=100)
     assert rig.snapshot().n_events == 15
+
+
+def test_a_worker_with_more_to_cut_does_not_wait_for_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 0 one minibatch is learned from each snapshot: the rest of what was read is cut as the next one comes."""
+    rig = Rig(spec_of(max_staleness=0, **SETTINGS))
+    _send(rig, *[1.0] * 20)
+    master, worker = rig.master(), rig.worker()
+    rig.run(master, worker, rounds=5)
+    waits, poll = [], worker._member.poll
+
+    def told(timeout: float, most: int) -> Poll:
+        waits.append(timeout)
+        return poll(timeout, most)
+
+    monkeypatch.setattr(worker._member, "poll", told)
+    while rig.snapshot().n_events < 19:
+        worker.step(3600.0)
+        master.step(0.0)
+        rig.clock.advance(0.01)
+    assert max(waits) <= SNAPSHOT_WAIT

@@ -127,6 +127,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "'memoized')"),
     (_mixture(method="memoized", linger_ms=100), "inference.linger_ms: must be 0 with the method memoized, whose "
      "batches must be the same in every epoch: leave it out (got 100)"),
+    (_mixture(method="svi", step={"constant": 0.1, "tau": 3}), "inference.step.constant: means nothing where step has "
+     "tau or kappa: set the one or the others (got 0.1)"),
     (_mixture(method="memoized", population=9), "inference.population: means nothing with the method memoized, only "
      "with svi: leave it out (got 9)"),
     (_mixture(method="memoized", forget={"half_life_events": 9}), "inference.forget: means nothing with the method "

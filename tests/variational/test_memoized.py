@@ -206,3 +206,23 @@ def test_more_batches_than_a_master_may_hold_are_refused(monkeypatch: pytest.Mon
     for begin in range(0, 20, 4):
         snapshot, _ = folded(once, snapshot, increment(once, snapshot, EVENTS, begin, begin + 4))
     assert (snapshot.n_batches, snapshot.n_events) == (1, 20)
+
+
+def test_statistics_of_no_events_are_none() -> None:
+    snapshot = started(SPEC)
+    given = increment(SPEC, snapshot, EVENTS, 0, 4, n_events=0, n_dead_lettered=4, statistics=np.full(3, -1e3))
+    after, outcome = folded(SPEC, snapshot, given)
+    assert (outcome, after.n_events, after.statistics.tolist()) == (Outcome.FOLDED, 0, [0.0] * 3)
+
+
+def test_a_batch_with_fewer_events_than_before_keeps_those_it_had() -> None:
+    snapshot = _passed(8)
+    given = increment(SPEC, snapshot, EVENTS, 0, 4, n_events=1, n_dead_lettered=3, statistics=np.array([1.0, 1.0, 0.0]))
+    after, outcome = folded(SPEC, snapshot, given)
+    assert (outcome, after.frontier, after.n_events, after.statistics[0]) == (Outcome.FOLDED, {0: 4}, 8, 255)
+
+
+def test_a_large_model_has_fewer_batches() -> None:
+    assert memoized.most_batches(SPEC.model) == memoized.MOST_BATCHES
+    large = mixture("memoized", 2, 4, components=500).model
+    assert memoized.most_batches(large) * large.size * 16 <= memoized.MOST_BYTES
