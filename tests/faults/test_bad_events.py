@@ -135,8 +135,8 @@ def test_a_worker_killed_among_bad_events_buries_each_once(programs: Programs, b
         before = n_events(mixture.spec, bus_url)
         mixture.publish(part / 4, (part + 1) / 4)
         wait_for(lambda before=before: n_events(mixture.spec, bus_url) > before, "the posterior moves", interval=0.01)
+        wait_for(lambda: bool(services(up.pid, "svb-worker")), "a worker runs", interval=0.01)
         workers = services(up.pid, "svb-worker")
-        assert workers
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
     assert up.end() == 0, up.err
