@@ -23,7 +23,6 @@ from streaminfer.variational import word_learning, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda.local import local
-from streaminfer.variational.lda.start import start
 from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.words import Block, head_of
 
@@ -54,11 +53,11 @@ class Loop:
 
     def _learned(self, batch: Bagged, shards: word_learning.ShardOf) -> Matrix:
         """What `word_learning.learn` does, without the score."""
-        topics = word_learning.topics_of(self._model, self._spec.inference, [self.block], batch.labels, shards)
-        if not self.block.snapshot.n_events:
-            topics = topics.plus(start(batch.labels, self._model.topics, self._model.seed))
+        model, inference, blocks = self._model, self._spec.inference, [self.block]
+        topics = word_learning.topics_of(model, inference, blocks, batch.labels, shards)
+        topics = word_learning.started(model, inference, blocks, batch.labels, shards, topics)
         began = time.perf_counter()
-        statistics = local(topics, batch.documents, self._model.alpha).statistics
+        statistics = local(topics, batch.documents, model.alpha).statistics
         self.local_s += time.perf_counter() - began
         return statistics
 

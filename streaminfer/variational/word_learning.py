@@ -64,7 +64,7 @@ def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagg
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
     if inference.method == "svi":
-        started = _started(model, inference, blocks, batch.labels, shards, topics)
+        started = started(model, inference, blocks, batch.labels, shards, topics)
         statistics = local(started, batch.documents, model.alpha).statistics
     else:
         new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
@@ -74,7 +74,7 @@ def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagg
     return Step(statistics, scored(model, topics, batch))
 
 
-def _started(
+def started(
     model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf, topics: Topics
 ) -> Topics:
     """The topics with what is left of the start, with which the steps of svi begin: (1 - rho_1) (1 - rho_2) ... of it.
