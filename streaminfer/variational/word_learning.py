@@ -64,8 +64,8 @@ def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagg
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
     if inference.method == "svi":
-        started = started(model, inference, blocks, batch.labels, shards, topics)
-        statistics = local(started, batch.documents, model.alpha).statistics
+        begun = started(model, inference, blocks, batch.labels, shards, topics)
+        statistics = local(begun, batch.documents, model.alpha).statistics
     else:
         new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
         first = start(batch.labels, model.topics, model.seed) if new else None
