@@ -18,6 +18,7 @@ class Minibatch(NamedTuple):
     begin: int
     end: int
     records: list[Record]
+    epoch: int = 0
 
 
 class Tape:
@@ -89,7 +90,7 @@ class Tape:
             record = self._records.popleft()
             self._bytes -= len(record.value or b"")
             records.append(record)
-        batch = Minibatch(self.partition, self.begin, boundary, records)
+        batch = Minibatch(self.partition, self.begin, boundary, records, self.epoch)
         self.begin = boundary
         self._since = now
         return batch

@@ -10,26 +10,22 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
 
-import numpy as np
-
-from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position, Unreadable
-from streaminfer.runtime import intake, keyed_minibatch, letters, names, word_minibatch
+from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
+from streaminfer.runtime import letters, names
+from streaminfer.runtime.learner import Learned, Learner
+from streaminfer.runtime.passes import Passes
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
-from streaminfer.variational import base, epochs, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
-from streaminfer.wire.formats import format_of
 
 log = logging.getLogger(__name__)
 
@@ -46,21 +42,6 @@ MARK_INTERVAL = 0.1
 """Seconds between looks for the ends that `up --until-idle` waits for, where nothing lingers."""
 
 
-def _halves(batch: Minibatch) -> tuple[Minibatch, Minibatch]:
-    """The same records in two minibatches."""
-    first, second = batch.records[: len(batch.records) // 2], batch.records[len(batch.records) // 2 :]
-    middle = second[0].offset
-    return batch._replace(end=middle, records=first), batch._replace(begin=middle, records=second)
-
-
-class Learned(NamedTuple):
-    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment."""
-
-    shard: int
-    letters: list[Output]
-    increment: Increment
-
-
 class Worker:
     """One worker process's service. `identity` is different in every process that ever runs."""
 
@@ -75,21 +56,19 @@ class Worker:
         schemas: Schemas = DECLARED,
     ) -> None:
         self._schemas = schemas
-        self._spec, self._bus, self._clock, self._identity, self._metrics = spec, bus, clock, identity, metrics
-        self._format = format_of(spec, schemas)
-        self._forgetting = rules.of(spec.inference.forget)
+        self._spec, self._bus, self._clock, self._metrics = spec, bus, clock, metrics
         self._topic = names.data_topic(spec)
         columns = None if spec.key is None else spec.row_columns
         self._tape_bytes = None if columns is None else tape_bytes(spec.model.size, columns)
         if spec.words is not None:
             self._tape_bytes = WORDS_BYTES
-            word_learning.prepare(spec.words)  # before the group expects a sign of life
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows=spec.words is not None)
+        self._passes = Passes(spec, self._shards)
+        self._learner = Learner(spec, self._shards, self._passes, identity, schemas)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
-        self._base = base.prior(spec.model) if spec.words is None else None
         self._marks: dict[Partition, Position] = {}
         self._marks_at = self._checked_at = clock()
         self._polled = False
@@ -106,7 +85,7 @@ class Worker:
         self._read(timeout)
         batches = self._cut()
         if batches:
-            self._publish([each for batch in batches for each in self._learn(batch)])
+            self._publish([each for batch in batches for each in self._learner.learn(batch)])
         if self._tapes and self._clock() - self._checked_at >= CHECK_INTERVAL:
             self._checked_at = self._clock()
             self._check_acknowledged()
@@ -163,7 +142,7 @@ class Worker:
         epoch = 0 if self._shards.snapshot is None else self._shards.snapshot.epoch
         self._tapes[partition] = Tape(partition, position, self._tape_bytes, epoch)
         self._member.seek(partition, position)
-        self._pause(partition, self._at_end(self._tapes[partition]))
+        self._pause(partition, self._passes.at_end(self._tapes[partition]))
 
     def _read(self, timeout: float) -> None:
         try:
@@ -209,89 +188,38 @@ class Worker:
             return  # what was read before the gap needs rows that are not there yet
         tape = self._tapes[error.partition]
         outputs: list[Learned] = []
-        if self._keeps_batches(tape):
-            gaps = [(tape.begin, self._next_batch(tape, error.start))]
+        if self._passes.keeps_batches(tape):
+            gaps = [(tape.begin, self._passes.next_batch(tape, error.start))]
         else:
-            while (rest := tape.flush(self._clock(), self._stop(tape))) is not None:
-                outputs += self._learn(rest)
-            gaps = self._gaps(tape, error.start)
+            while (rest := tape.flush(self._clock(), self._passes.stop(tape))) is not None:
+                outputs += self._learner.learn(rest)
+            gaps = self._passes.gaps(tape, error.start)
         for begin, end in gaps:
             log.warning("%s: retention removed %d positions before they were read", error.partition, end - begin)
-            gap = Minibatch(error.partition, begin, end, [])
-            self._metrics.lost.inc((end - begin) * self._is_first(gap))
-            increment = self._increment(gap, n_lost=end - begin)
+            gap = Minibatch(error.partition, begin, end, [], tape.epoch)
+            self._metrics.lost.inc((end - begin) * self._passes.is_first(gap))
+            increment = self._learner.increment(gap, n_lost=end - begin)
             outputs += [Learned(shard, [], increment) for shard in range(self._spec.shards)]
         tape.skip(gaps[-1][1])
         self._member.seek(error.partition, tape.begin)
         self._publish(outputs)
 
-    def _gaps(self, tape: Tape, start: int) -> list[tuple[int, int]]:
-        """What is lost before a log's start: up to where this pass ends, and apart from it what comes after."""
-        end = self._end(tape)
-        if end is None or not tape.end < end < start:
-            return [(tape.end, start)]
-        return [(tape.end, end), *([] if self._at_end(tape, end) else [(end, start)])]
-
-    def _keeps_batches(self, tape: Tape) -> bool:
-        """Whether what is to be read next was a batch before, and only as a whole can be one again."""
-        memoized = self._spec.inference.method == "memoized"
-        return memoized and not epochs.is_first(tape.epoch, tape.begin, self._end(tape))
-
-    def _next_batch(self, tape: Tape, start: int) -> int:
-        """Where the first batch begins of which nothing is lost; in the first pass they end at multiples."""
-        minibatch = self._spec.inference.minibatch
-        whole = -(-start // minibatch) * minibatch
-        end = self._end(tape)
-        return whole if end is None else min(whole, end)
-
     def _cut(self) -> list[Minibatch]:
         inference, now = self._spec.inference, self._clock()
         linger = inference.linger_ms / 1000
-        marks = self._until_idle_marks(now) if linger == 0 and self._in_last_epoch() else {}
+        marks = self._until_idle_marks(now) if linger == 0 and self._passes.in_last_epoch() else {}
         batches: list[Minibatch] = []
         room = self._room()
         for tape in self._tapes.values():
             mark = marks.get(tape.partition)
-            while len(batches) < room and not self._at_end(tape, tape.begin):
-                batch = tape.cut(inference.minibatch, linger, now, self._stop(tape, mark))
+            while len(batches) < room and not self._passes.at_end(tape, tape.begin):
+                batch = tape.cut(inference.minibatch, linger, now, self._passes.stop(tape, mark))
                 if batch is None:
                     break
                 batches.append(batch)
         self._held_back = len(batches) >= room
         self._hold(self._held_back)
         return batches
-
-    def _end(self, tape: Tape) -> int | None:
-        """Where every pass over a partition ends, once that is fixed."""
-        snapshot = self._shards.snapshot
-        return None if snapshot is None else snapshot.ends.get(tape.partition.index)
-
-    def _in_last_epoch(self) -> bool:
-        snapshot, n_epochs = self._shards.snapshot, self._spec.inference.n_epochs
-        return n_epochs == 1 or (snapshot is not None and snapshot.epoch == n_epochs - 1)
-
-    def _at_end(self, tape: Tape, position: int | None = None) -> bool:
-        """Whether a position, or all that was read, is where this pass ends and another must come first."""
-        end = None if self._in_last_epoch() else self._end(tape)
-        return end is not None and (tape.end if position is None else position) >= end
-
-    def _is_first(self, batch: Minibatch) -> bool:
-        """Whether the events of a minibatch were never read before."""
-        tape = self._tapes[batch.partition]
-        return epochs.is_first(tape.epoch, batch.begin, self._end(tape))
-
-    def _stop(self, tape: Tape, mark: Position | None = None) -> int | None:
-        """Where a minibatch ends at the latest: at the mark, where passes end, and where a shard stands that is ahead.
-
-        So one that had to be repeated for a shard meets the others again at the next of their frontiers.
-        """
-        shards = self._shards.snapshots if self._spec.shards > 1 else []
-        stops = [shard.frontier.get(tape.partition.index, 0) for shard in shards]
-        end = self._end(tape)
-        stops += [] if end is None else [end]
-        # A mark before the end was set when there was less: cut there, a batch would not be that of the pass before.
-        stops += [] if mark is None or (end is not None and mark.offset < end) else [mark.offset]
-        return min((stop for stop in stops if stop > tape.begin), default=None)
 
     def _room(self) -> float:
         """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
@@ -308,7 +236,7 @@ class Worker:
     def _hold(self, full: bool) -> None:
         """Reads no further while the base is too old, or a pass at its end; polling goes on, so partitions are kept."""
         for partition, tape in self._tapes.items():
-            self._pause(partition, full or self._at_end(tape))
+            self._pause(partition, full or self._passes.at_end(tape))
 
     def _pause(self, partition: Partition, paused: bool) -> None:
         (self._member.pause if paused else self._member.resume)(partition)
@@ -319,69 +247,6 @@ class Worker:
             self._marks = self._bus.committed(names.until_idle_group(self._spec))
             self._marks_at = now
         return self._marks
-
-    def _learn(self, batch: Minibatch) -> list[Learned]:
-        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys."""
-        records, faulty = batch.records, []
-        if Unreadable in set(map(type, records)):
-            faulty = [record for record in records if isinstance(record, Unreadable)]
-            records = [record for record in records if not isinstance(record, Unreadable)]
-        by_position = self._forgetting is not None and self._forgetting.pane is not None
-        taken = intake.take(self._spec, self._format, records, by_position)
-        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
-        buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
-        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
-        buried = buried if self._is_first(batch) else []  # one that was sent again meanwhile must not come back
-        if self._spec.words is not None and taken.documents is not None:
-            if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
-                return [each for half in _halves(batch) for each in self._learn(half)]
-            learned = word_minibatch.by_shard(self._spec, self._spec.words, taken.documents, self._shards.blocks)
-        elif taken.keys is not None:
-            learned = keyed_minibatch.by_shard(self._spec, taken)
-        else:
-            learned = [self._whole(taken)]
-        if not all(np.isfinite(what["statistics"]).all() for what in learned):
-            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        made = [replace(self._increment(batch, n_bad=n_bad), **what) for what in learned]
-        if not self._spec.by_rows and self._forgetting is not None and len(taken.events):
-            made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
-        return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
-
-    def _whole(self, taken: intake.Intake) -> dict[str, Any]:
-        """What an increment of all events says of them."""
-        weights = None
-        if self._forgetting is not None and len(taken.events):
-            weights = self._forgetting.weights(len(taken.events), taken.places)
-        spec, newest = self._spec, self._newest_base()
-        step = methods.learn(spec.model, spec.inference, newest, taken.events, weights)
-        return {"n_events": len(taken.events), "base_version": newest.version, **step._asdict()}
-
-    def _newest_base(self) -> base.Base:
-        snapshot, held = self._shards.snapshot, self._base or base.prior(self._spec.model)
-        if snapshot is not None and snapshot.version != held.version:
-            held = base.of(self._spec.model, self._spec.inference, snapshot)
-        self._base = held
-        return held
-
-    def _increment(self, batch: Minibatch, n_bad: int = 0, n_lost: int = 0) -> Increment:
-        """Of no events."""
-        nothing = keyed.nothing(self._spec.model) if self._spec.by_rows else None
-        return Increment(
-            fingerprint=self._spec.fingerprint,
-            writer=self._identity,
-            topic=self._topic,
-            partition=batch.partition.index,
-            begin=batch.begin,
-            end=batch.end,
-            n_events=0,
-            n_dead_lettered=n_bad,
-            n_lost=n_lost,
-            base_version=0 if self._base is None else self._base.version,
-            score=0.0,
-            statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
-            keys=None if nothing is None else nothing.keys,
-            epoch=self._tapes[batch.partition].epoch,
-        )
 
     def _publish(self, learned: list[Learned]) -> None:
         """Dead letters are durable before the increment that passes them; increments before they count as sent."""

@@ -1,0 +1,110 @@
+"""What a worker makes of a minibatch: dead letters, and by the spec's method an increment for every shard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streaminfer.bus.protocol import Output, Unreadable
+from streaminfer.runtime import intake, keyed_minibatch, letters, word_minibatch
+from streaminfer.runtime.passes import Passes
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.shards import Shards
+from streaminfer.runtime.tape import Minibatch
+from streaminfer.spec import Spec
+from streaminfer.variational import base, keyed, methods, rules, word_learning
+from streaminfer.variational.increment import Increment
+from streaminfer.wire.avro import Schemas
+from streaminfer.wire.formats import format_of
+
+
+def _halves(batch: Minibatch) -> tuple[Minibatch, Minibatch]:
+    """The same records in two minibatches."""
+    first, second = batch.records[: len(batch.records) // 2], batch.records[len(batch.records) // 2 :]
+    middle = second[0].offset
+    return batch._replace(end=middle, records=first), batch._replace(begin=middle, records=second)
+
+
+class Learned(NamedTuple):
+    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment."""
+
+    shard: int
+    letters: list[Output]
+    increment: Increment
+
+
+class Learner:
+    """A worker's way from records to increments, on the newest snapshots of all shards."""
+
+    def __init__(self, spec: Spec, shards: Shards, passes: Passes, identity: str, schemas: Schemas) -> None:
+        self._spec, self._shards, self._passes, self._identity = spec, shards, passes, identity
+        self._format = format_of(spec, schemas)
+        self._forgetting = rules.of(spec.inference.forget)
+        self._base = base.prior(spec.model) if spec.words is None else None
+        if spec.words is not None:
+            word_learning.prepare(spec.words)  # before the group expects a sign of life
+
+    def learn(self, batch: Minibatch) -> list[Learned]:
+        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys."""
+        records, faulty = batch.records, []
+        if Unreadable in set(map(type, records)):
+            faulty = [record for record in records if isinstance(record, Unreadable)]
+            records = [record for record in records if not isinstance(record, Unreadable)]
+        by_position = self._forgetting is not None and self._forgetting.pane is not None
+        taken = intake.take(self._spec, self._format, records, by_position)
+        buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
+        buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
+        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        buried = buried if self._passes.is_first(batch) else []  # one that was sent again meanwhile must not come back
+        if self._spec.words is not None and taken.documents is not None:
+            if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
+                return [each for half in _halves(batch) for each in self.learn(half)]
+            learned = word_minibatch.by_shard(self._spec, self._spec.words, taken.documents, self._shards.blocks)
+        elif taken.keys is not None:
+            learned = keyed_minibatch.by_shard(self._spec, taken)
+        else:
+            learned = [self._whole(taken)]
+        if not all(np.isfinite(what["statistics"]).all() for what in learned):
+            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
+        made = [replace(self.increment(batch, n_bad=n_bad), **what) for what in learned]
+        if not self._spec.by_rows and self._forgetting is not None and len(taken.events):
+            made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
+        return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
+
+    def _whole(self, taken: intake.Intake) -> dict[str, Any]:
+        """What an increment of all events says of them."""
+        weights = None
+        if self._forgetting is not None and len(taken.events):
+            weights = self._forgetting.weights(len(taken.events), taken.places)
+        spec, newest = self._spec, self._newest_base()
+        step = methods.learn(spec.model, spec.inference, newest, taken.events, weights)
+        return {"n_events": len(taken.events), "base_version": newest.version, **step._asdict()}
+
+    def _newest_base(self) -> base.Base:
+        snapshot, held = self._shards.snapshot, self._base or base.prior(self._spec.model)
+        if snapshot is not None and snapshot.version != held.version:
+            held = base.of(self._spec.model, self._spec.inference, snapshot)
+        self._base = held
+        return held
+
+    def increment(self, batch: Minibatch, n_bad: int = 0, n_lost: int = 0) -> Increment:
+        """The increment of a minibatch without events."""
+        nothing = keyed.nothing(self._spec.model) if self._spec.by_rows else None
+        return Increment(
+            fingerprint=self._spec.fingerprint,
+            writer=self._identity,
+            topic=batch.partition.topic,
+            partition=batch.partition.index,
+            begin=batch.begin,
+            end=batch.end,
+            n_events=0,
+            n_dead_lettered=n_bad,
+            n_lost=n_lost,
+            base_version=0 if self._base is None else self._base.version,
+            score=0.0,
+            statistics=self._spec.model.empty() if nothing is None else nothing.statistics,
+            keys=None if nothing is None else nothing.keys,
+            epoch=batch.epoch,
+        )
