@@ -99,27 +99,31 @@ def add(
         held = Held(taken.statistics, taken.clocks)
         held = _taken(model, held, forgetting.passed(model, held.clocks, increment))
         taken = replace(taken, statistics=held.statistics, clocks=held.clocks)
-    return _counted(taken, snapshot, increment, outcome, watch), outcome
+    return accounted(taken, snapshot, increment, outcome, watch), outcome
 
 
-def _counted(
+def accounted(
     taken: Snapshot, before: Snapshot, increment: Increment, outcome: Outcome, watch: Drift | None
 ) -> Snapshot:
     """A snapshot that an increment was taken into, with the frontier after it and all that is counted.
 
-    What is counted of events is counted once, in the first pass over them.
+    What is counted of events is counted once, in the first pass over them; what a later one takes after all is
+    rejected no more.
     """
     first = epochs.counts(before, increment)
-    absorbed = increment.n_events if first and outcome is not Outcome.REJECTED else 0
+    rejected = increment.n_events if outcome is Outcome.REJECTED else 0
+    absorbed = increment.n_events - rejected if first else 0
     return replace(
         taken,
         frontier={**before.frontier, increment.partition: increment.end},
         n_lost=before.n_lost + (increment.n_lost if first else 0),
         n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
-        n_rejected=before.n_rejected + (increment.n_events if outcome is Outcome.REJECTED else 0),
+        n_rejected=before.n_rejected + rejected
+        if first
+        else max(0, before.n_rejected - taken.n_events + before.n_events),
         score=before.score + (increment.score if absorbed else 0.0),
-        staleness=max(before.staleness, before.version - increment.base_version),
+        staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
         drift=watched(before, increment, absorbed, watch),
     )
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Conjugate, Filter, Latent, Model, Vector
+from streaminfer.models.model import Filter, Latent, Model, Vector, is_conjugate
 from streaminfer.variational import coordinate_ascent
 from streaminfer.variational.base import Base
 from streaminfer.variational.coordinate_ascent import ITERATIONS
@@ -55,7 +55,7 @@ def score(base: Base, events: NDArray[np.float64]) -> float:
 def _change(
     model: Model, base: Base, events: NDArray[np.float64], weights: NDArray[np.float64] | None, iterations: int
 ) -> Vector:
-    if isinstance(model, Conjugate):
+    if is_conjugate(model):
         return model.statistics(events, weights)
     if isinstance(model, Filter):
         return model.absorb(base.posterior, events, weights)

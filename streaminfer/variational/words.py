@@ -16,7 +16,7 @@ from streaminfer.models.model import DomainError, Matrix, Model, Vector
 from streaminfer.spec import Drift, Inference
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.base import too_old
-from streaminfer.variational.fold import Outcome, place, watched
+from streaminfer.variational.fold import Outcome, accounted, place
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -109,21 +109,10 @@ def add(
             n_steps += inference.method == "svi"
             head = _stored(model, arena, snapshot, found, increment.keys)
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
-    folded = replace(
-        snapshot,
-        statistics=head,
-        n_steps=n_steps,
-        frontier={**snapshot.frontier, increment.partition: increment.end},
-        n_events=snapshot.n_events + absorbed,
-        n_lost=snapshot.n_lost + increment.n_lost,
-        n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
-        n_rejected=snapshot.n_rejected + increment.n_events - absorbed,
-        n_keys=len(arena),
-        score=snapshot.score + (increment.score if absorbed else 0.0),
-        staleness=max(snapshot.staleness, snapshot.version - increment.base_version if absorbed else 0),
-        drift=watched(snapshot, increment, absorbed, watch),
+    taken = replace(
+        snapshot, statistics=head, n_steps=n_steps, n_events=snapshot.n_events + absorbed, n_keys=len(arena)
     )
-    return folded, outcome
+    return accounted(taken, snapshot, increment, outcome, watch), outcome
 
 
 class _Change(NamedTuple):

@@ -184,12 +184,25 @@ def test_what_gives_no_posterior_leaves_its_batch_as_it_was() -> None:
     snapshot = _passed(8)
     given = increment(SPEC, snapshot, EVENTS, 0, 4, statistics=np.array([-1.0, 4.0, 0.0]))
     after, outcome = folded(SPEC, snapshot, given)
-    assert (outcome, after.frontier, after.n_events, after.n_rejected) == (Outcome.REJECTED, {0: 4}, 8, 4)
+    assert (outcome, after.frontier, after.n_events, after.n_rejected) == (Outcome.REJECTED, {0: 4}, 8, 0)
     assert after.statistics[0] == 255
     first = started(SPEC)
     rejected, outcome = folded(SPEC, first, replace(given, epoch=0))
     assert (outcome, rejected.n_events, rejected.n_batches) == (Outcome.REJECTED, 0, 1)
     assert rejected.statistics.tolist() == [0.0] * 3
+
+
+def test_rejected_events_are_counted_once_and_no_more_when_a_later_pass_takes_them() -> None:
+    snapshot = started(SPEC)
+    bad = {"statistics": np.array([-1.0, 4.0, 0.0])}
+    for begin, more in [(0, bad), (4, {})]:
+        snapshot, _ = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, begin, begin + 4, **more))
+    snapshot = epochs.turned(epochs.fixed(snapshot, {0: 8}), 3)
+    assert (snapshot.epoch, snapshot.n_events, snapshot.n_rejected) == (1, 4, 4)
+    again, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, 0, 4, **bad))
+    assert (outcome, again.n_events, again.n_rejected) == (Outcome.REJECTED, 4, 4)
+    taken, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, 0, 4))
+    assert (outcome, taken.n_events, taken.n_rejected) == (Outcome.FOLDED, 8, 0)
 
 
 def test_more_batches_than_a_master_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
