@@ -68,15 +68,15 @@ def empty(d: int) -> Vector:
 
 def statistics(events: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Vector:
     """The moments of events (..., n, d), n >= 1, each counted as often as its weight (..., n) says, or once."""
-    if weights is None:
-        weights = np.ones(events.shape[:-1])
-    n = weights.sum(axis=-1, keepdims=True)
-    shares = (weights / n)[..., None, :]
+    counts = np.ones(events.shape[:-1]) if weights is None else weights
+    n = counts.sum(axis=-1, keepdims=True)
+    shares = (counts / n)[..., None, :]
     rounded = shares @ events
     around = events - rounded
     left = shares @ around
     around -= left
-    around *= np.sqrt(weights)[..., None]
+    if weights is not None:
+        around *= np.sqrt(weights)[..., None]
     mean, rest = _two_sum(rounded[..., 0, :], left[..., 0, :])
     scatter = around.swapaxes(-1, -2) @ around
     return np.concatenate([n, mean, rest, scatter.reshape(*n.shape[:-1], -1)], axis=-1)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -122,7 +124,9 @@ class Checked(NamedTuple):
 def check(fields: Sequence[Field], rows: Sequence[object]) -> Checked:
     """Turns rows (mappings with the fields at their paths) into a matrix; a category or key becomes its code."""
     try:
-        events = _whole(fields, [_found(field.path, rows) for field in fields], len(rows))
+        events = _numbers(fields, rows)
+        if events is None:
+            events = _whole(fields, [_found(field.path, rows) for field in fields], len(rows))
     except (TypeError, KeyError):
         events = None
     return Checked(events, []) if events is not None else _check_each(fields, rows, _check_row)
@@ -173,6 +177,20 @@ def check_ahead(fields: Sequence[Field], checked: Checked, stamps: NDArray[np.fl
         return checked
     rejected = [Rejected(row, fields[column].label, AHEAD) for row in rows[late].tolist()]
     return Checked(checked.events[~late], sorted([*checked.rejected, *rejected]))
+
+
+def _numbers(fields: Sequence[Field], rows: Sequence[Any]) -> NDArray[np.float64] | None:
+    """The matrix of plain numbers at the top of every row, as most are: by row, where `_whole` goes by column."""
+    if not rows or len(fields) < 2 or not all(each.kind == "number" and len(each.path) == 1 for each in fields):
+        return None
+    values = list(chain.from_iterable(map(itemgetter(*(each.path[0] for each in fields)), rows)))
+    if not set(map(type, values)) <= {int, float}:
+        return None
+    try:
+        matrix = np.array(values, dtype=np.float64).reshape(len(rows), len(fields))
+    except OverflowError:
+        return None
+    return matrix if (np.abs(matrix) <= LARGEST).all() else None
 
 
 def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows: int) -> NDArray[np.float64] | None:

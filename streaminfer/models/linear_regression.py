@@ -249,4 +249,4 @@ class LinearRegressionPosterior:
         shrunk = p0 / (n + p0)
         half = matrices.solve_lower(factor[1:, 1:], (around[:, :-1] + shrunk * mean[:-1]).T)
         residuals = around[:, -1] - around[:, :-1] @ weights[1:] + shrunk * self.offset
-        return residuals, (half**2).sum(axis=0) + 1 / (n + p0)
+        return residuals, np.einsum("ij,ij->j", half, half) + 1 / (n + p0)

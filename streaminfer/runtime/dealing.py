@@ -9,7 +9,8 @@ from streaminfer.bus.protocol import Output
 from streaminfer.models.events import look_up
 from streaminfer.models.keys import label_of
 from streaminfer.spec import Spec
-from streaminfer.wire.events import EventFormat, parse_json
+from streaminfer.wire.events import EventFormat
+from streaminfer.wire.json_values import parse_json
 
 
 class Dealer:

@@ -21,7 +21,8 @@ from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
 from streaminfer.wire.avro_keys import KeyWriter
 from streaminfer.wire.avro_times import TimeWriter
 from streaminfer.wire.errors import WireError
-from streaminfer.wire.events import Bad, Decoded, Stamps, parse_json
+from streaminfer.wire.events import Bad, Decoded, Stamps
+from streaminfer.wire.json_values import parse_json
 from streaminfer.wire.plan import Plan
 
 MAX_BYTES: Final = declarations()["events"].max_bytes

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.bags import Bags
 from streaminfer.models.events import Field, anew, bags_of, check, check_ahead
-from streaminfer.topics import declarations
-
-MAX_BYTES: Final = declarations()["events"].max_bytes
-TOGETHER: Final = 64
-"""Records that are parsed by one call: one bad event costs the others of its part a second parsing."""
+from streaminfer.wire import json_values
+from streaminfer.wire.json_values import TOGETHER, parse_json
 
 
 class Bad(NamedTuple):
@@ -81,12 +76,17 @@ class JsonEvents:
 
 def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
     """One JSON object a record. NaN and Infinity are not JSON; a repeated name counts with its last value."""
+    quick = json_values.quickly(values)
+    if quick is not None:
+        decoded = _checked(fields, quick, range(len(values)), [], stamps)
+        if not decoded.bad:
+            return decoded  # else the reasons are those that everybody would give
     rows: list[object] = []
     places: list[int] = []
     bad: list[Bad] = []
     for begin in range(0, len(values), TOGETHER):
         part = values[begin : begin + TOGETHER]
-        found = _parse_together(part)
+        found = json_values.together(part)
         if found is not None:
             rows += found
             places += range(begin, begin + len(part))
@@ -97,45 +97,18 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
                 places.append(i)
             except (ValueError, RecursionError) as error:
                 bad.append(Bad(i, f"not JSON: {error}"[:300]))
+    return _checked(fields, rows, places, bad, stamps)
+
+
+def _checked(
+    fields: Sequence[Field], rows: Sequence[object], places: Sequence[int], bad: list[Bad], stamps: Stamps | None
+) -> Decoded:
+    """The events of parsed rows, each with the place of its record, beside the records that are bad already."""
     fields, labels = anew(fields)
     at = np.array(places, dtype=np.intp)
     checked = check(fields, rows)
     if stamps is not None:
         checked = check_ahead(fields, checked, stamps[at])
-    bad += [Bad(places[r.row], r.reason) for r in checked.rejected]
-    good = np.delete(at, [r.row for r in checked.rejected])
-    return Decoded(checked.events, good, sorted(bad), labels, bags_of(fields))
-
-
-def _parse_together(values: Sequence[bytes | None]) -> list[object] | None:
-    """The values of several JSON texts by one call, or None where any is not right; then each is parsed by itself.
-
-    Between them stands a number that nobody can know beforehand. Found again between any two values, and nowhere
-    else, it proves that no text began or ended inside of another.
-    """
-    texts = [value for value in values if value is not None and len(value) <= MAX_BYTES]
-    if len(texts) < len(values):
-        return None
-    mark = secrets.randbits(60)
-    try:
-        found = _JSON.decode(str(b"[" + (b",%d," % mark).join(texts) + b"]", "utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    whole = len(found) == 2 * len(texts) - 1 and found[1::2] == [mark] * (len(texts) - 1)
-    return found[::2] if whole else None
-
-
-def parse_json(value: bytes | None) -> object:
-    """The value of a JSON text; raises ValueError or RecursionError where it is none."""
-    if value is None:
-        raise ValueError("a tombstone holds no event")
-    if len(value) > MAX_BYTES:
-        raise ValueError(f"{len(value)} bytes are more than the {MAX_BYTES} an event may have")
-    return _JSON.decode(str(value, "utf-8"))
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
-
-
-_JSON: Final = json.JSONDecoder(parse_constant=_no_constant)
+    rejected = [Bad(places[r.row], r.reason) for r in checked.rejected]
+    good = np.delete(at, [r.row for r in checked.rejected]) if rejected else at
+    return Decoded(checked.events, good, sorted([*bad, *rejected]), labels, bags_of(fields))

@@ -19,7 +19,8 @@ from streaminfer.models.events import Field, Rejected, anew, check_ahead, check_
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
-from streaminfer.wire.events import Bad, Decoded, Stamps, parse_json
+from streaminfer.wire.events import Bad, Decoded, Stamps
+from streaminfer.wire.json_values import parse_json
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
 MAX_EVENTS: Final = MAX_BYTES // 8
@@ -36,12 +37,17 @@ class Table(NamedTuple):
     values: NDArray[np.float64]
 
 
+_Order = list[int] | slice
+"""Which columns of a record are the fields, in their order."""
+
+
 class RowsEvents:
     """Rows of the fields of one spec; none of them is a category."""
 
     def __init__(self, fields: Sequence[Field], schema_id: int) -> None:
         self._fields, self._id = fields, schema_id
-        self._columns = tuple(dict.fromkeys(column_of(field) for field in fields))
+        self._in_order = tuple(column_of(field) for field in fields)
+        self._columns = tuple(dict.fromkeys(self._in_order))
         self._paths = {column_of(field): field.path for field in fields}
         kinds = {name: {field.kind for field in fields if column_of(field) == name} for name in self._columns}
         self._times = [name for name, found in kinds.items() if found == {"time"}]
@@ -51,28 +57,29 @@ class RowsEvents:
         return max(1, min(EVENTS_PER_RECORD, _WRITTEN_BYTES // (8 * len(self._columns))))
 
     def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
+        tables: dict[int, Table] = {}
         parts: list[NDArray[np.float64]] = [np.empty((0, len(self._fields)))]
-        places: list[int] = []
         bad: list[Bad] = []
-        fields, labels = anew(self._fields)
+        orders: dict[tuple[str, ...], _Order] = {}
         for place, value in enumerate(values):
             try:
                 table = unpack(value)
-                matrix = table.values[:, self._order(table.columns)]
+                if table.columns not in orders:
+                    orders[table.columns] = self._order(table.columns)
             except WireError as error:
                 bad.append(Bad(place, f"no rows: {error}"[:300]))
                 continue
-            checked = check_matrix(fields, matrix)
-            if stamps is not None:
-                checked = check_ahead(fields, checked, np.full(len(matrix), stamps[place]))
-            parts.append(checked.events)
-            places.append(place)
-            rejected = checked.rejected
-            if rejected and value is not None:
-                rest = None if len(rejected) == len(matrix) else _only(value, table, rejected)
-                bad.append(Bad(place, _reason(rejected, len(matrix)), rest, len(rejected)))
-        lengths = [len(part) for part in parts[1:]]
-        return Decoded(np.concatenate(parts), np.repeat(np.array(places, dtype=np.intp), lengths), bad, labels)
+            parts.append(table.values[:, orders[table.columns]])
+            tables[place] = table
+        fields, labels = anew(self._fields)
+        at = np.repeat(np.array(list(tables), dtype=np.intp), [len(table.values) for table in tables.values()])
+        checked = check_matrix(fields, np.concatenate(parts))
+        if stamps is not None:
+            checked = check_ahead(fields, checked, stamps[at])
+        if checked.rejected:
+            bad += _bad_rows(values, tables, at, checked.rejected)
+            at = np.delete(at, [each.row for each in checked.rejected])
+        return Decoded(checked.events, at, sorted(bad, key=lambda each: each.place), labels)
 
     def encode(self, rows: Sequence[bytes]) -> list[bytes]:
         fitting, others = [], []
@@ -86,8 +93,10 @@ class RowsEvents:
         parts = [fitting[i : i + step] for i in range(0, len(fitting), step)]
         return [*(pack(self._id, Table(self._columns, np.array(part))) for part in parts), *others]
 
-    def _order(self, columns: Sequence[str]) -> list[int]:
-        """Where the fields are among the columns of a record."""
+    def _order(self, columns: tuple[str, ...]) -> _Order:
+        """Where the fields are among the columns of a record; nothing is copied where they are the columns."""
+        if columns == self._in_order:
+            return slice(None)
         at = {name: i for i, name in enumerate(columns)}
         for field in self._fields:
             if column_of(field) not in at:
@@ -142,6 +151,21 @@ def pack(schema_id: int, table: Table) -> bytes:
 @cache
 def _schema() -> Any:
     return fastavro.parse_schema(json.loads(read(str(formats()["rows"].schema))))
+
+
+def _bad_rows(
+    values: Sequence[bytes | None], tables: Mapping[int, Table], at: NDArray[np.intp], rejected: Sequence[Rejected]
+) -> Iterator[Bad]:
+    """The records that have rejected rows; `at` has the place of each row's record."""
+    by_place: dict[int, list[Rejected]] = {}
+    for each in rejected:
+        place = int(at[each.row])
+        first = int(np.searchsorted(at, place))
+        by_place.setdefault(place, []).append(each._replace(row=each.row - first))
+    for place, found in by_place.items():
+        table, value = tables[place], values[place]
+        rest = None if value is None or len(found) == len(table.values) else _only(value, table, found)
+        yield Bad(place, _reason(found, len(table.values)), rest, len(found))
 
 
 def _only(value: bytes, table: Table, rejected: Sequence[Rejected]) -> bytes:

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaminfer.models.events import Field, check
-from streaminfer.wire.events import MAX_BYTES, Bad, decode_json, parse_json
+from streaminfer.wire import json_values
+from streaminfer.wire.events import Bad, decode_json
+from streaminfer.wire.json_values import MAX_BYTES, parse_json
 
 COUNT = (Field("k", "count"),)
 PAIR = (Field("x", "number"), Field("c", "category", ("a", "b")))
@@ -93,7 +95,9 @@ def one_by_one(fields: tuple[Field, ...], values: list[bytes | None]) -> tuple[l
 PIECES = [
     b'{"k":1}', b' {"k":2}\n', b'{"k":[{"x":1}', b'{"y":2}]}', b'{"k":3},{"k":4}', b'{"k":3},0,{"k":4}', b"1,2",
     b"[1", b"2]", b'"', b'{"k":"', b'"}', b"", b" ", b"]", b"[", b"],[", b"{", b"}", b"\xff", b"\xe2\x82",
-    b'\xef\xbb\xbf{"k":1}', b"null", b"NaN", b'{"k":1e999}', b"[" * 2000, b"]" * 2000, b"9" * 5000, None,
+    b'\xef\xbb\xbf{"k":1}', b'{"k":-0}', b'{"k":0.0}', b'{"k":1e2}', b'{"k":01}', b'{"k":1.}',
+    b'{"k":18446744073709551616}', b'{"k":1,"s":"\\ud800"}', b'{"k":1,"s":"\t"}', b'{"\\u006b":7}', b'{"k":7}\x00',
+    b"null", b"NaN", b'{"k":1e999}', b"[" * 2000, b"]" * 2000, b"9" * 5000, None,
 ]  # fmt: skip
 
 
@@ -110,3 +114,32 @@ def test_a_record_that_fits_between_two_others_does_not_move_them() -> None:
     decoded = decode_json(COUNT, values)
     assert decoded.events.tolist() == [[5]]
     assert [bad.place for bad in decoded.bad] == [0, 1, 2]
+
+
+NUMBERS = (Field("x", "number"), Field("y", "number"))
+NUMBER_TEXTS = st.floats(allow_nan=False).map(repr) | st.integers().map(str)
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["orjson", "standard library"])
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.tuples(NUMBER_TEXTS, NUMBER_TEXTS), max_size=8))
+def test_numbers_are_what_the_standard_library_reads_with_orjson_and_without(
+    quick: bool, texts: list[tuple[str, str]]
+) -> None:
+    values: list[bytes | None] = [f'{{"x":{x},"y": {y}}}'.encode() for x, y in texts]
+    with pytest.MonkeyPatch.context() as patch:
+        assert json_values._quick() is not None
+        if not quick:
+            patch.setattr(json_values, "_quick", lambda: None)
+        decoded = decode_json(NUMBERS, values)
+    assert (decoded.events.tolist(), decoded.bad) == one_by_one(NUMBERS, values)
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["orjson", "standard library"])
+def test_all_is_the_same_with_orjson_and_without(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not quick:
+        monkeypatch.setattr(json_values, "_quick", lambda: None)
+    for piece in PIECES:
+        values = [b'{"k":1}'] * 70 + [piece]
+        decoded = decode_json(COUNT, values)
+        assert (decoded.events.tolist(), decoded.bad) == one_by_one(COUNT, values)
