@@ -1,10 +1,17 @@
-"""What tests of every folder may need: a real Kafka broker, once for all processes of a test run."""
+"""What tests of every folder may need: a real Kafka broker, once for all processes of a test run.
+
+BLAS has one thread in each of these processes, as in a worker: more would wait for each other on shared cores.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.brokers.sharing import Run, shared_address
+from streaminfer.__main__ import pin_threads
+
+pin_threads()  # before numpy is there
+
+from tests.brokers.sharing import Run, shared_address  # noqa: E402
 
 RUN = pytest.StashKey[Run]()
 

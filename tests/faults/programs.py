@@ -176,7 +176,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout: float = 60.0, interval: float | None = None) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120.0, interval: float | None = None) -> None:
     """Waits until a condition holds; fails with `what` when it has not in time.
 
     Looks are work too, and more than waiting on a broker: they become rarer, unless there is an `interval`.
