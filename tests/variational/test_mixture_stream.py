@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from streaminfer.variational import base, coordinate_ascent, fold, svb
-from streaminfer.variational.increment import Increment
+from streaminfer.variational import base, coordinate_ascent, svb
 from tests.models.examples import build
-from tests.variational.plain import SVB
+from tests.variational.one_pass import one_pass
 
 FILE = Path(__file__).parents[1] / "data" / "image_segments.csv"
 FIELDS = FILE.read_text().partition("\n")[0].split(",")
@@ -22,20 +20,7 @@ PRIOR = {"mean": TRAINING.mean(axis=0).tolist(), "scale": (0.1 * TRAINING.var(ax
 
 
 def streamed(model: Any, events: np.ndarray, minibatch: int = 100) -> Any:
-    """The posterior after one pass, as a worker and a master make it."""
-    snapshot = replace(fold.start(model, "f"), frontier={0: 0})
-    for begin in range(0, len(events), minibatch):
-        part = events[begin : begin + minibatch]
-        step = svb.step(model, base.of(model, SVB, snapshot), part)
-        increment = Increment(
-            fingerprint="f", writer="w", topic="", partition=0, begin=begin, end=begin + len(part), n_events=len(part),
-            n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score, statistics=step.statistics,
-        )  # fmt: skip
-        snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version)
-        assert outcome is fold.Outcome.FOLDED
-        snapshot = replace(snapshot, version=snapshot.version + 1)
-    assert snapshot.n_events == len(events)
-    return model.posterior(snapshot.statistics)
+    return model.posterior(one_pass(model, events, minibatch))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,30 @@
+"""One pass of svb over events in memory, as a worker and a master make it, without a bus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streaminfer.models.model import Model
+from streaminfer.variational import base, fold, svb
+from streaminfer.variational.increment import Increment
+from tests.variational.plain import SVB
+
+
+def one_pass(model: Model, events: np.ndarray, minibatch: int) -> np.ndarray:
+    """The statistics that a master has after it folded the increments of all minibatches in turn."""
+    snapshot = replace(fold.start(model, "f"), frontier={0: 0})
+    for begin in range(0, len(events), minibatch):
+        batch = events[begin : begin + minibatch]
+        step = svb.step(model, base.of(model, SVB, snapshot), batch)
+        increment = Increment(
+            fingerprint="f", writer="w", topic="t", partition=0, begin=begin, end=begin + len(batch),
+            n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
+            statistics=step.statistics,
+        )  # fmt: skip
+        snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version)
+        assert outcome is fold.Outcome.FOLDED
+        snapshot = replace(snapshot, version=snapshot.version + 1)
+    assert snapshot.n_events == len(events)
+    return snapshot.statistics
