@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from streaminfer.models.model import Model
@@ -12,18 +9,12 @@ from streaminfer.variational import tree
 from streaminfer.variational.increment import Pane
 from streaminfer.variational.tree import Tree
 from tests.simulation.epochs_world import play
-from tests.simulation.world import EVENTS, Wrong
+from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.world import EVENTS
 
 METHODS = ["svi", "memoized"]
 SCHEDULES = 40
 LONG_SCHEDULES = 2000
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -36,9 +27,10 @@ def test_schedules(method: str) -> None:
 
 
 @pytest.mark.long
+@in_parts(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("method", METHODS)
-def test_more_schedules(method: str) -> None:
-    for seed in range(SCHEDULES, LONG_SCHEDULES):
+def test_more_schedules(method: str, seeds: range) -> None:
+    for seed in seeds:
         play(seed, method)
 
 
@@ -52,5 +44,4 @@ def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.
         return real(model, held, begin, Pane(old.n_events + batch.n_events, merged))
 
     monkeypatch.setattr(tree, "placed", kept)
-    with pytest.raises(Wrong, match="counted twice"):
-        [play(seed, "memoized") for seed in range(SCHEDULES)]
+    shows_a_bug(lambda seed: play(seed, "memoized"), SCHEDULES, "counted twice")

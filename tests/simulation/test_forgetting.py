@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +11,8 @@ from streaminfer.runtime.master import Master
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.variational.snapshot import Snapshot
-from tests.simulation.world import EVENTS, Services, Wrong, play
+from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.world import EVENTS, Services, play
 
 HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
 WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
@@ -23,13 +22,6 @@ SCHEDULES = 250
 LONG_SCHEDULES = 5000
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
 @pytest.mark.parametrize("forget", KINDS, ids=str)
 def test_schedules(forget: dict[str, float]) -> None:
     for seed in range(SCHEDULES):
@@ -37,9 +29,10 @@ def test_schedules(forget: dict[str, float]) -> None:
 
 
 @pytest.mark.long
+@in_parts(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("forget", KINDS, ids=str)
-def test_more_schedules(forget: dict[str, float]) -> None:
-    for seed in range(SCHEDULES, LONG_SCHEDULES):
+def test_more_schedules(forget: dict[str, float], seeds: range) -> None:
+    for seed in seeds:
         assert play(seed, forget=forget).n_events == EVENTS
 
 
@@ -57,12 +50,7 @@ class ClocksLost(Master):
 
 @pytest.mark.parametrize("forget", HALF_LIVES, ids=str)
 def test_a_master_that_loses_its_clocks_is_found(forget: dict[str, float]) -> None:
-    def play_many() -> None:
-        for seed in range(SCHEDULES):
-            play(seed, lambda: Services(master=ClocksLost), forget)
-
-    with pytest.raises(Wrong, match="weighted otherwise"):
-        play_many()
+    shows_a_bug(lambda seed: play(seed, lambda: Services(master=ClocksLost), forget), SCHEDULES, "weighted otherwise")
 
 
 class _PanesApart(Shard):
@@ -98,9 +86,9 @@ class DeadPanesKept(Master):
 @pytest.mark.parametrize("planted", [PanesApart, DeadPanesKept])
 @pytest.mark.parametrize("forget", WINDOWS[::2], ids=str)
 def test_a_master_whose_panes_are_not_its_snapshots_stops(forget: dict[str, float], planted: type[Master]) -> None:
-    def play_many() -> None:
-        for seed in range(SCHEDULES):
-            play(seed, lambda: Services(master=planted), forget)
-
-    with pytest.raises(Fatal, match="the panes there are not those of the posterior's version"):
-        play_many()
+    shows_a_bug(
+        lambda seed: play(seed, lambda: Services(master=planted), forget),
+        SCHEDULES,
+        "the panes there are not those of the posterior's version",
+        Fatal,
+    )

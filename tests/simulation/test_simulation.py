@@ -1,48 +1,38 @@
 """10,000 seeded schedules of crashes, zombies and lies end with the exact posterior; planted bugs are each found.
 
-To see one schedule again: `from tests.simulation.world import play; play(SEED)`.
+To see one schedule again: `from tests.simulation.schedules import in_parts
+from tests.simulation.world import play; play(SEED)`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.simulation.planted import PLANTED
+from tests.simulation.schedules import in_parts
 from tests.simulation.world import EVENTS, Wrong, play
 
-CHUNK = 500
-CHUNKS = 8
-LONG_CHUNKS = 100
+SCHEDULES = 10_000
+LONG_SCHEDULES = 50_000
 FOUND_WITHIN = 2000
 """The rarest planted bug shows in more than 1 of 100 schedules: missing it by chance in so many has P < 1e-8."""
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The services complain, rightly, about what is done to them."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def _play_chunk(chunk: int) -> None:
-    counted = [play(seed).n_events for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+def _play_all(seeds: range) -> None:
+    counted = [play(seed).n_events for seed in seeds]
     assert max(counted) == EVENTS
     assert min(counted) < EVENTS, "retention never overtook a reader: the schedules are too tame"
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_schedules(chunk: int) -> None:
-    _play_chunk(chunk)
+@in_parts(0, SCHEDULES)
+def test_schedules(seeds: range) -> None:
+    _play_all(seeds)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("chunk", range(CHUNKS, LONG_CHUNKS))
-def test_more_schedules(chunk: int) -> None:
-    _play_chunk(chunk)
+@in_parts(SCHEDULES, LONG_SCHEDULES)
+def test_more_schedules(seeds: range) -> None:
+    _play_all(seeds)
 
 
 @pytest.mark.parametrize("name", PLANTED)

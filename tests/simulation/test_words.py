@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from streaminfer.bus.protocol import Partition
@@ -12,20 +9,14 @@ from streaminfer.runtime.master import Master
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.word_shard import WordShard
 from streaminfer.variational.increment import Increment
+from tests.simulation.schedules import in_parts, shows_a_bug
 from tests.simulation.test_keyed import FirstShardOnly
 from tests.simulation.word_world import play_words
-from tests.simulation.world import EVENTS, Services, Wrong
+from tests.simulation.world import EVENTS, Services
 
 SCHEDULES = 40
 LONG_SCHEDULES = 2000
 FOUND_WITHIN = 200
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_schedules() -> None:
@@ -35,9 +26,9 @@ def test_schedules() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
-def test_more_schedules() -> None:
-    for seed in range(SCHEDULES, LONG_SCHEDULES):
+@in_parts(SCHEDULES, LONG_SCHEDULES)
+def test_more_schedules(seeds: range) -> None:
+    for seed in seeds:
         play_words(seed)
 
 
@@ -64,9 +55,4 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bug_is_found(name: str) -> None:
-    def play_many() -> None:
-        for seed in range(FOUND_WITHIN):
-            play_words(seed, PLANTED[name])
-
-    with pytest.raises(Wrong):
-        play_many()
+    shows_a_bug(lambda seed: play_words(seed, PLANTED[name]), FOUND_WITHIN)
