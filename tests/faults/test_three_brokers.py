@@ -19,13 +19,13 @@ from streaminfer.bus.protocol import Fenced, Member, Partition, Topic, Unavailab
 from tests.brokers.local import Cluster, three_brokers
 from tests.faults.answers import linear_regression
 from tests.faults.flowing import Flow
-from tests.faults.programs import Programs, services
+from tests.faults.programs import Programs, is_running, services, wait_for
 
 pytestmark = [pytest.mark.xdist_group("three brokers"), pytest.mark.timeout(900)]
 LONG = pytest.mark.long
 
 ROWS_OF_A_BOUNCE = 1000
-SERVICES = ("svb-worker", "master")
+SERVICES = {"svb-worker": 2, "master": 1}
 P0 = Partition("t", 0)
 
 
@@ -43,13 +43,14 @@ def bounce_brokers(cluster: Cluster, flow: Flow, clean: bool) -> None:
 
 
 def bounce_clients(cluster: Cluster, flow: Flow, clean: bool) -> None:
-    """Every service once; `up` starts them again."""
-    for service in SERVICES:
-        running = services(flow.up.pid, service)
-        assert running
-        for pid in running:
+    """As many of every service as run; `up` starts them again."""
+    for service, n in SERVICES.items():
+        for _ in range(n):
             flow.moves(ROWS_OF_A_BOUNCE // 2)
+            wait_for(lambda: services(flow.up.pid, service), f"a {service} runs")  # noqa: B023
+            pid = services(flow.up.pid, service)[0]
             os.kill(pid, signal.SIGTERM if clean else signal.SIGKILL)
+            wait_for(lambda: not is_running(pid), f"a {service} ends")  # noqa: B023
 
 
 def begin(programs: Programs, cluster: Cluster, name: str, bounces: int) -> Flow:
