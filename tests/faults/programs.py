@@ -116,8 +116,10 @@ class Programs:
         return program
 
     def close(self) -> None:
+        """Shows what each said, for the reader of a test that failed."""
         for program in self._started:
             program.destroy()
+            print(f"--- {' '.join(program.process.args[4:])}\n{program.err[-3000:]}")
 
 
 @pytest.fixture
