@@ -1,13 +1,13 @@
-"""The bare limit on the embedded bus: SELECT from its file, json.loads, accumulate X'X and X'y. No posterior."""
+"""The bare limit on the embedded bus: SELECT from its file, orjson.loads, accumulate X'X and X'y. No posterior."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from benchmarks.contenders.task import Outcome, Task, received, tell
 from benchmarks.workload import TARGET
@@ -27,7 +27,7 @@ def main(task: Task) -> Outcome:
     for (id_,) in ids:
         cursor = connection.execute(READ, (id_ << OFFSET_BITS, (id_ + 1) << OFFSET_BITS))
         while found := cursor.fetchmany(10_000):
-            parsed = [json.loads(value) for (value,) in found]
+            parsed = [orjson.loads(value) for (value,) in found]
             rows = np.array([[event[name] for name in names] for event in parsed])
             sums += rows.T @ rows
             events += len(rows)
