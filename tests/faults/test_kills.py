@@ -38,19 +38,24 @@ class Killer:
         """One life of `up`: a worker and the master are killed several times, then `up`."""
         up = self._programs.start("up", self._spec, "--workers", 3, "--bus", self._url)
         for _ in range(KILLS_OF_ONE_UP):
-            self._let_rows_through()
+            self._let_rows_through(up)
             for service in self._random.sample(list(self.killed), 2):
                 time.sleep(self._random.uniform(0.0, 0.4))
                 self._kill(up, service)
         assert up.alive, up.err
         up.end(signal.SIGKILL)
 
-    def _let_rows_through(self) -> None:
+    def _let_rows_through(self, up: Program) -> None:
         """Some more rows, and waits until the first of them are in the posterior."""
+
+        def moved() -> bool:
+            assert up.alive, up.err
+            return n_events(self._spec, self._url) > before
+
         before = n_events(self._spec, self._url)
         self._allowed += ROWS_OF_A_KILL
         self._feeder.allow(self._allowed)
-        wait_for(lambda: n_events(self._spec, self._url) > before, "the posterior moves", interval=0.1)
+        wait_for(moved, "the posterior moves", interval=0.1)
 
     def _kill(self, up: Program, service: str) -> None:
         def runs() -> bool:
