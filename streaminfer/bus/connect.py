@@ -20,6 +20,11 @@ def _embedded(url: str, rest: str, make: bool) -> Bus:
         raise BusUrlError(
             f"bus URL {url!r}: embedded needs a directory after the colon, such as embedded:./.streaminfer"
         )
+    if rest.startswith("//"):
+        raise BusUrlError(
+            f"bus URL {url!r}: embedded is followed by a path, not by slashes and a host: write "
+            f"embedded:{rest.removeprefix('//')}"
+        )
     directory = Path(rest).expanduser()
     if not make and not directory.is_dir():
         raise BusError(f"there is no bus in {directory}: `up` or `produce` make one; is --bus the right one?")

@@ -16,7 +16,7 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
-from streaminfer.runtime.produce import Loader, Piped, Progress
+from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
 from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.spec import Spec, load_spec
 
@@ -40,6 +40,7 @@ def command(options: argparse.Namespace) -> int:
     line = StatusLine()
     with open_bus(options.bus) as bus:
         names.create_topics(spec, bus)
+        check_spec(spec, bus, schemas.look_up(spec, bus, ["posterior"]))
         loader = _loader(spec, bus, options)
         progress = Progress(0, 0, 1)
         started = time.monotonic()

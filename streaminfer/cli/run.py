@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from streaminfer.cli.common import add_bus, add_spec
+from streaminfer.cli.common import UsageError, add_bus, add_spec
 from streaminfer.runtime import names, process
 from streaminfer.runtime.health import parse_address
 from streaminfer.services import SERVICES
@@ -29,7 +29,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     needed = names.worker_service(spec)
     if options.service not in {needed, "master"}:
-        raise ValueError(
+        raise UsageError(
             f"SERVICE: must be {needed} or master with the method {spec.inference.method} (got {options.service!r})"
         )
     process.run(SERVICES[options.service], spec, options.bus, options.instance, options.http)

@@ -99,6 +99,8 @@ def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) 
     """Every version once; a bus that is away is waited for."""
     newest = 0
     try:
+        if not connection.is_there(spec):
+            print(f"no posterior {spec.name!r} yet: waiting for `streaminfer up`", file=sys.stderr)
         while True:
             try:
                 for found in connection.subscribe(spec, key=key):

@@ -12,13 +12,16 @@ from streaminfer.runtime import key_listing, names, schemas
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.key_follower import KeyFollower
 from streaminfer.runtime.key_listing import KeySummary
-from streaminfer.runtime.produce import publish_rows
+from streaminfer.runtime.produce import check_spec, publish_rows
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.topics_posterior import posterior_of
 from streaminfer.wire.avro import Schemas
+
+LOOK_S = 0.5
+"""Seconds between looks for a topic that is not there yet."""
 
 
 def connect(url: str | None = None) -> Connection:
@@ -33,6 +36,8 @@ class Connection:
         self.bus = bus
         self._schemas: dict[str, Schemas] = {}
         """By spec name, where there is nothing more to be learned from a registry."""
+        self._checked: set[str] = set()
+        """Fingerprints of specs whose posteriors are theirs."""
 
     def snapshot(self, spec: Spec, key: str | None = None) -> PosteriorSnapshot | None:
         """The posterior now, or that of a key; None where there is none, or not yet."""
@@ -62,8 +67,8 @@ class Connection:
 
         Of a `key`: every snapshot in which that key has changed.
         """
-        names.create_topics(spec, self.bus)
-        self._await_writers(spec, timeout)
+        if not self._await_writers(spec, timeout):
+            return
         follower = self._follower(spec, key)
         try:
             newest = follower.catch_up()
@@ -74,6 +79,13 @@ class Connection:
                     yield _seen(spec, follower, snapshot, key)
         finally:
             follower.close()
+
+    def is_there(self, spec: Spec) -> bool:
+        """Whether somebody has made the topics of a posterior."""
+        try:
+            return bool(self.bus.ends(names.topic(spec, "posterior")))
+        except UnknownTopic:
+            return False
 
     def _follower(self, spec: Spec, key: str | None) -> Follower | KeyFollower | Shards:
         if key is None and spec.key is not None:
@@ -90,6 +102,9 @@ class Connection:
         """Writes rows to the spec's data topic; returns how many. Raises NotOurs where that is somebody else's."""
         names.own_data_topic(spec)
         names.create_topics(spec, self.bus)
+        if spec.fingerprint not in self._checked:
+            check_spec(spec, self.bus, self._ids(spec))
+            self._checked.add(spec.fingerprint)
         return publish_rows(spec, self.bus, rows, schemas.for_events(spec, self.bus))
 
     def _ids(self, spec: Spec) -> Schemas:
@@ -101,13 +116,24 @@ class Connection:
             self._schemas[spec.name] = found
         return found
 
-    def _await_writers(self, spec: Spec, timeout: float | None) -> None:
-        """Waits for the first snapshot where a registry has no id of it yet: it gets one before it is written."""
+    def _await_writers(self, spec: Spec, timeout: float | None) -> bool:
+        """Waits for the topic, which a reader does not make, and whether it has come.
+
+        Where a registry has no id yet, also for the first snapshot: it gets one before it is written.
+        """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        while not any(self.bus.ends(names.topic(spec, "posterior")).values()) and time.monotonic() < deadline:
-            if self._ids(spec).registered or not schemas.configured():
-                return
-            time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
+        while True:
+            there = True
+            try:
+                if any(self.bus.ends(names.topic(spec, "posterior")).values()):
+                    return True
+                if self._ids(spec).registered or not schemas.configured():
+                    return True
+            except UnknownTopic:
+                there = False
+            if time.monotonic() >= deadline:
+                return there
+            time.sleep(min(LOOK_S, max(0.0, deadline - time.monotonic())))
 
     def close(self) -> None:
         self.bus.close()

@@ -16,6 +16,7 @@ from streaminfer.bus.protocol import Bus, Output, Partition, Position, Unavailab
 from streaminfer.runtime import names
 from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, FileError, encode
+from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.tables import STREAMED, reader_of
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -189,6 +190,15 @@ class Piped:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def check_spec(spec: Spec, bus: Bus, schemas: Schemas = DECLARED) -> None:
+    """Raises OtherSpec where the posterior of this name is another spec's, whose topic has events of its kind."""
+    follower = Follower(spec, bus, schemas=schemas)
+    try:
+        follower.catch_up()
+    finally:
+        follower.close()
 
 
 def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]], schemas: Schemas = DECLARED) -> int:

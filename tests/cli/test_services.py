@@ -85,13 +85,14 @@ def test_a_port_that_is_taken(programs: Programs, bus_url: str, workplace: Workp
     assert first.alive
 
 
-@pytest.mark.parametrize("command", [("up",), ("run", "master"), ("run", "svb-worker"), ("snapshot",)])
+@pytest.mark.parametrize("command", [("up",), ("run", "master"), ("run", "svb-worker"), ("snapshot",), ("produce",)])
 def test_a_posterior_of_another_spec_is_refused(
     workplace: Workplace, prepared_url: str, command: tuple[str, ...]
 ) -> None:
     other = workplace.folder / "other.yaml"
     other.write_text(SPEC.replace("field: y", "field: z"))
-    program = workplace.programs.run(*command, other, "--bus", prepared_url, code=1)
+    file = [workplace.data] if command == ("produce",) else []
+    program = workplace.programs.run(*command, other, *file, "--bus", prepared_url, code=1)
     assert "the posterior 'coin' on this bus was made by another spec" in program.err
     assert "give the spec a new name, or use another bus" in program.err
     assert "Traceback" not in program.err

@@ -6,11 +6,14 @@ import signal
 
 import pytest
 
+from streaminfer import connect
 from streaminfer.bus.connect import open_bus
 from tests.cli.conftest import ONES, ZEROS, Workplace
 from tests.faults.programs import Programs, wait_for
 
 pytestmark = pytest.mark.xdist_group("processes")
+
+WAITING = "no posterior 'coin' yet: waiting for `streaminfer up`\n"
 
 
 def test_before_anything_it_says_how_to_start(workplace: Workplace, bus_url: str) -> None:
@@ -57,7 +60,15 @@ def test_follow_goes_on_until_it_is_interrupted(programs: Programs, bus_url: str
     assert len(versions) >= 3
     shown = [line.split()[:4] for line in lines.out.splitlines()]
     assert ["version", str(versions[-1]), "200", "events"] in shown
-    assert follower.err == lines.err == ""
+    assert {follower.err, lines.err} <= {"", WAITING}
+
+
+def test_follow_waits_for_topics_and_makes_none(programs: Programs, bus_url: str, workplace: Workplace) -> None:
+    follower = programs.start("snapshot", workplace.spec, "--follow", "--bus", bus_url)
+    wait_for(lambda: follower.err == WAITING, "it says what it waits for")
+    with connect(bus_url) as connection:
+        assert not [name for name in connection.bus.topics() if name.startswith("coin.")]
+    assert follower.end(signal.SIGINT) == 0
 
 
 @pytest.mark.parametrize("command", ["snapshot", "dead-letters", "topics"])

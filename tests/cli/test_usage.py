@@ -35,6 +35,8 @@ def fails(workplace: Workplace, code: int, *arguments: object) -> str:
         (["up", "SPEC", "--http", "0.0.0.0:0"], "set STREAMINFER_HTTP_TOKEN"),
         (["snapshot", "SPEC", "--bus", "pigeon:loft"], "bus URL 'pigeon:loft'"),
         (["topics", "SPEC", "--bus", "embedded:"], "embedded needs a directory"),
+        (["topics", "SPEC", "--bus", "embedded://./there"], "write embedded:./there"),
+        (["run", "svi-worker", "SPEC"], "SERVICE: must be svb-worker or master with the method svb (got 'svi-worker')"),
         (["validate"], "SPEC"),
         (["validate", "nowhere.yaml"], "nowhere.yaml: (file): cannot be read: No such file or directory"),
     ],
