@@ -35,7 +35,7 @@ def consumer_options(connection: Connection) -> dict[str, Any]:
         "auto_offset_reset": "none",
         "fetch_max_wait_ms": 100,
         "fetch_max_bytes": 16 << 20,
-        "max_partition_fetch_bytes": 1 << 20,
+        "max_partition_fetch_bytes": 4 << 20,
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
