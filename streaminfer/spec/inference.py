@@ -11,7 +11,7 @@ from streaminfer.models.model import Filter, Latent, Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
 
 METHODS: Final = ("svb", "svi", "memoized")
-LINGER_MS: Final = 100
+LINGER_MS: Final = 50
 """How long events wait for a full minibatch where nobody says so."""
 
 FORGET: Final = OneKey(
@@ -95,7 +95,7 @@ INFERENCE: Final = Section(
             "Minibatches a worker may be ahead of the posterior it starts from, for models that need one.",
             8,
         ),
-        Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 100),
+        Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 50),
         Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
         Option("forget", FORGET, "How old events lose their weight; not set means that all count alike.", None),
         Option(

@@ -17,7 +17,7 @@ def test_defaults_of_data_and_inference() -> None:
     assert spec.name == "demo"
     assert spec.data == Data(format="json", partitions=4)
     assert spec.inference == Inference(
-        method="svb", minibatch=256, linger_ms=100, max_staleness=8, snapshot_ms=100, snapshot_events=100_000
+        method="svb", minibatch=256, linger_ms=50, max_staleness=8, snapshot_ms=50, snapshot_events=100_000
     )
 
 
