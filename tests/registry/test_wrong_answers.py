@@ -16,7 +16,7 @@ import pytest
 from streaminfer import load_spec
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output
-from streaminfer.runtime import schemas
+from streaminfer.runtime import names, schemas
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.registry.client import Registry
 from streaminfer.runtime.registry.http import Conversation, RegistryError, RegistryUnavailable
@@ -215,6 +215,7 @@ def test_a_subscriber_waits_for_the_writers_to_register(
             with EmbeddedBus(tmp_path / "bus") as writer:
                 writer.publish([Output("p.posterior", data, key, 0) for key, data in records])
 
+    names.create_topics(spec, bus)
     with serving(reply) as server:
         monkeypatch.setenv(PREFIX + "URL", server.url)
         found = next(Connection(bus).subscribe(spec, timeout=20))
