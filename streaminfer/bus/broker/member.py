@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.admin import MemberToRemove
@@ -22,6 +22,10 @@ from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import BusError, Fenced, Partition, Poll, Positions, Replaced
 
 log = logging.getLogger(__name__)
+
+IDLE_S: Final = 3.0
+"""Seconds without a partition after which a member asks for another look; doubled each time."""
+MOST_IDLE_S: Final = 300.0
 
 
 class Identity(NamedTuple):
@@ -80,6 +84,9 @@ class KafkaMember(KafkaReader):
         self._changes = _Changes(consumer)
         self._replaced = False
         self._verified_at = time.monotonic()
+        self._patience_s = IDLE_S
+        self._join_again_at = time.monotonic() + IDLE_S
+        """When a member that owns nothing asks the group for another look."""
         consumer.subscribe([connection.names.outside(topic) for topic in who.topics], listener=self._changes)
 
     @property
@@ -157,11 +164,25 @@ class KafkaMember(KafkaReader):
         due = time.monotonic() - self._verified_at > self._connection.session_s / 20
         if self._who.instance is not None and self._owned and due:
             self.verify()
+        if not self._owned and time.monotonic() >= self._join_again_at:
+            self._join_again()
         if not self._changes.any:
             self._fetch(wait)
         if self._changes.any:
             return self._adopt()  # alone: an error of the reading that follows must not lose it
         return Poll(tuple(self._hand_out(max_records)))
+
+    def _join_again(self) -> None:
+        """A successor under the name of a leader that was killed before it knew the topics is given nothing, for ever.
+
+        The group is at rest then: the broker hands out what that leader had decided. When a leader joins again it
+        decides anew. For others nothing changes, so members that have nothing to do may ask too, ever less often.
+        """
+        known = self._consumer.group_metadata()
+        if known.member_id and known.generation_id >= 0:
+            self._patience_s = min(2 * self._patience_s, MOST_IDLE_S)
+            self._consumer._coordinator.request_rejoin()
+        self._join_again_at = time.monotonic() + self._patience_s
 
     def _ask(self, wait: float) -> dict[Any, list[Any]] | None:
         try:
@@ -187,6 +208,8 @@ class KafkaMember(KafkaReader):
             self._forget(partition)
             self._ahead.pop(partition, None)
         self._owned = now
+        self._patience_s = IDLE_S
+        self._join_again_at = time.monotonic() + IDLE_S
         return Poll((), tuple(sorted(assigned)), tuple(sorted(revoked)))
 
     def _place(self, partition: Partition) -> None:
