@@ -97,12 +97,13 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
 
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
-    newest = 0
+    newest, told = 0, False
     try:
-        if not connection.is_there(spec):
-            print(f"no posterior {spec.name!r} yet: waiting for `streaminfer up`", file=sys.stderr)
         while True:
             try:
+                if not told and not connection.is_there(spec):
+                    print(f"no posterior {spec.name!r} yet: waiting for `streaminfer up`", file=sys.stderr)
+                told = True
                 for found in connection.subscribe(spec, key=key):
                     if found.version > newest:
                         newest = found.version

@@ -119,9 +119,7 @@ def accounted(
         n_lost=before.n_lost + (increment.n_lost if first else 0),
         n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
-        n_rejected=before.n_rejected + rejected
-        if first
-        else max(0, before.n_rejected - taken.n_events + before.n_events),
+        n_rejected=max(0, before.n_rejected + (rejected if first else before.n_events - taken.n_events)),
         score=before.score + (increment.score if absorbed else 0.0),
         staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
         drift=watched(before, increment, absorbed, watch),

@@ -208,8 +208,9 @@ class KafkaMember(KafkaReader):
             self._forget(partition)
             self._ahead.pop(partition, None)
         self._owned = now
-        self._patience_s = IDLE_S
-        self._join_again_at = time.monotonic() + IDLE_S
+        if now:  # a member that was given nothing once more has not waited less for it
+            self._patience_s = IDLE_S
+        self._join_again_at = time.monotonic() + self._patience_s
         return Poll((), tuple(sorted(assigned)), tuple(sorted(revoked)))
 
     def _place(self, partition: Partition) -> None:
