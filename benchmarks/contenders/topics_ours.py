@@ -34,13 +34,14 @@ class Loop:
         self._spec, self._model, self._scored = spec, _lda(spec), scored
         first = replace(words.start(self._model, spec.fingerprint), frontier={0: 0})
         self.block = Block(Arena(self._model.size), first)
+        self._starts = word_learning.starts_of(self._model)
         self.local_s = 0.0
 
     def take(self, batch: Bagged) -> None:
         at, model, inference = self.block.snapshot.frontier[0], self._model, self._spec.inference
         shards = np.zeros(len(batch.labels), dtype=np.intp)
         if self._scored:
-            statistics, found = word_learning.learn(model, inference, [self.block], batch, shards)
+            statistics, found = word_learning.learn(model, inference, [self.block], batch, shards, self._starts)
         else:
             statistics, found = self._learned(batch, shards), 0.0
         rows, keys = word_learning.by_word(batch, statistics, np.arange(len(batch.labels)))
@@ -55,7 +56,7 @@ class Loop:
         """What `word_learning.learn` does, without the score."""
         model, inference, blocks = self._model, self._spec.inference, [self.block]
         topics = word_learning.topics_of(model, inference, blocks, batch.labels, shards)
-        topics = word_learning.started(model, inference, blocks, batch.labels, shards, topics)
+        topics = word_learning.started(model, inference, blocks, batch.labels, shards, topics, self._starts)
         began = time.perf_counter()
         statistics = local(topics, batch.documents, model.alpha).statistics
         self.local_s += time.perf_counter() - began

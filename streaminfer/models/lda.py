@@ -48,7 +48,7 @@ class Lda:
     """
 
     kind: ClassVar[str] = "lda"
-    methods: ClassVar[tuple[str, ...]] = ("svb", "svi")
+    methods: ClassVar[tuple[str, ...]] = ("svb", "svi", "memoized")
     exactness: ClassVar[str] = "bound"
     needs_base: ClassVar[bool] = True
     options: ClassVar[Section] = Section(

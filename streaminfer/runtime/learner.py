@@ -16,6 +16,7 @@ from streaminfer.runtime.tape import Minibatch
 from streaminfer.spec import Spec
 from streaminfer.variational import base, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.lda.start import Starts
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.formats import format_of
 
@@ -43,6 +44,7 @@ class Learner:
         self._format = format_of(spec, schemas)
         self._forgetting = rules.of(spec.inference.forget)
         self._base = base.prior(spec.model) if spec.words is None else None
+        self._starts = Starts(0, 0) if spec.words is None else word_learning.starts_of(spec.words)
         if spec.words is not None:
             word_learning.prepare(spec.words)  # before the group expects a sign of life
 
@@ -57,11 +59,15 @@ class Learner:
         buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
         n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
-        buried = buried if self._passes.is_first(batch) else []  # one that was sent again meanwhile must not come back
+        first = self._passes.is_first(batch)
+        buried = buried if first else []  # one that was sent again meanwhile must not come back
         if self._spec.words is not None and taken.documents is not None:
             if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
                 return [each for half in _halves(batch) for each in self.learn(half)]
-            learned = word_minibatch.by_shard(self._spec, self._spec.words, taken.documents, self._shards.blocks)
+            blocks = self._shards.blocks
+            learned = word_minibatch.by_shard(
+                self._spec, self._spec.words, taken.documents, blocks, self._starts, again=not first
+            )
         elif taken.keys is not None:
             learned = keyed_minibatch.by_shard(self._spec, taken)
         else:

@@ -75,6 +75,11 @@ def declared(spec: Spec) -> dict[str, Declaration]:
     return {name: each for name, each in declarations().items() if each.only_with is None or has & set(each.only_with)}
 
 
+def state_topics(spec: Spec) -> list[str]:
+    """The topics that a master is restored from."""
+    return [each.topic(spec.name) for name, each in declared(spec).items() if name in {"posterior", "statistics"}]
+
+
 def topics_of(spec: Spec) -> list[Topic]:
     """Every topic of the spec's own, as declared; a topic that somebody else fills is not among them."""
     counts = {"data": spec.data.partitions, "shard": spec.shards}

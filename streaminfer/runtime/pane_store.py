@@ -26,6 +26,17 @@ from streaminfer.wire.errors import WireError
 from streaminfer.wire.panes import Place, Shelf
 
 MOST_CLOCKS: Final = 4096
+MOST_BATCHES: Final = memoized.MOST_BATCHES + MOST_CLOCKS
+"""What no later pass visits is one more of each partition."""
+
+
+def misfit(partition: Partition, what: str, snapshot: Snapshot, detail: str) -> Fatal:
+    """The error of a topic that has not what a snapshot needs."""
+    return Fatal(
+        f"{partition}: the {what} there are not those of the posterior's version {snapshot.version}: {detail}. Going "
+        "on would forget events, or count some that have no place in it: run the version that wrote them (with the "
+        "schema registry that it used), or give the spec a new name."
+    )
 
 
 class Change(NamedTuple):
@@ -88,7 +99,7 @@ class Batches:
     """The batches of memoized, by partition and where they begin; none ever goes."""
 
     what = "batches"
-    most = memoized.MOST_BATCHES + MOST_CLOCKS  # what no later pass visits is one more of each partition
+    most = MOST_BATCHES
     least = 0
 
     def whole(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Snapshot:
@@ -113,7 +124,9 @@ class Batches:
 
 
 def kept_of(spec: Spec) -> Kept | None:
-    """What a spec's masters keep; None: nothing beside the snapshot."""
+    """What a spec's masters keep; None: nothing beside the snapshot, or as `WordBatchStore` does."""
+    if spec.words is not None:
+        return None
     if spec.inference.method == "memoized":
         return Batches()
     window = rules.window_of(spec.inference.forget)
@@ -137,7 +150,7 @@ class PaneStore:
                     model.posterior(pane.statistics)
             return self._kept.whole(model, snapshot, stored)
         except (WireError, DomainError) as error:
-            raise self._misfit(snapshot, str(error)) from error
+            raise misfit(self.partition, self._kept.what, snapshot, str(error)) from error
 
     def summary(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot as it is published."""
@@ -179,10 +192,3 @@ class PaneStore:
                     for record in part.records:
                         shelf.add(record.key, record.value)
         return shelf
-
-    def _misfit(self, snapshot: Snapshot, detail: str) -> Fatal:
-        return Fatal(
-            f"{self.partition}: the {self._kept.what} there are not those of the posterior's version "
-            f"{snapshot.version}: {detail}. Going on would forget events, or count some that have no place in it: run "
-            "the version that wrote them (with the schema registry that it used), or give the spec a new name."
-        )

@@ -83,8 +83,7 @@ class Shard:
 
     def restore(self) -> Snapshot:
         """The newest snapshot on the bus with its panes, or the prior."""
-        topics = [names.topic(self._spec, "posterior"), *([] if self._panes is None else [self._panes.partition.topic])]
-        for topic in topics:
+        for topic in names.state_topics(self._spec):
             if self._bus.hidden(topic)[self.partition.index]:
                 # Our predecessor's last commit may be there: from an older snapshot its versions would come twice.
                 raise Unavailable(f"{topic}: the newest snapshot may be behind an unfinished transaction of another")

@@ -12,6 +12,7 @@ from streaminfer.models.lda import INCREMENT_BYTES, Lda, word_bytes
 from streaminfer.runtime import names
 from streaminfer.spec import Spec
 from streaminfer.variational import word_learning
+from streaminfer.variational.lda.start import Starts
 from streaminfer.variational.word_learning import ShardOf
 from streaminfer.variational.words import Block
 
@@ -22,13 +23,17 @@ def fits(model: Lda, batch: Bagged) -> bool:
     return 4 + fixed + sum(map(len, batch.labels)) <= INCREMENT_BYTES
 
 
-def by_shard(spec: Spec, model: Lda, batch: Bagged, blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def by_shard(
+    spec: Spec, model: Lda, batch: Bagged, blocks: Sequence[Block], starts: Starts, again: bool = False
+) -> list[dict[str, Any]]:
     """What the increment of every shard says: the documents of all its words, and of them those of the shard.
 
-    The score is of the documents and not of words, so the first shard's alone has it.
+    `again` where an earlier pass has met them. The score is of the documents and not of words, so the first shard's
+    alone has it.
     """
     shards = shards_of(spec, batch.labels, blocks)
-    step = word_learning.learn(model, spec.inference, blocks, batch, shards)
+    again = again and spec.inference.method == "memoized"
+    step = word_learning.learn(model, spec.inference, blocks, batch, shards, starts, again)
     made = []
     for i, block in enumerate(blocks):
         statistics, keys = word_learning.by_word(batch, step.statistics, np.flatnonzero(shards == i))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.bus.protocol import Member, Output, Unavailable
 from streaminfer.models.lda import Lda
 from streaminfer.runtime import names
 from streaminfer.runtime.keyed_shard import KeyedShard
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.word_batch_store import WordBatchStore
 from streaminfer.variational import words
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.memoized import TooManyBatches
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.word_batches import Batches
 from streaminfer.variational.words import Block
 from streaminfer.wire import snapshots
 
@@ -39,22 +43,73 @@ class WordShard(KeyedShard):
             words=True,
         )
 
+    def _read_back(self) -> Snapshot | None:
+        found, spec, index = super()._read_back(), self._spec, self.partition.index
+        memoized = spec.inference.method == "memoized"
+        self._store = WordBatchStore(spec, self._words, self._bus, index, self._schemas) if memoized else None
+        self._batches: Batches | None = None
+        return found
+
+    @property
+    def _block(self) -> Block:
+        return Block(self._arena, self.snapshot, self._batches)
+
     def restored(self) -> bool:
-        done = super().restored()
-        if done and not words.complete(self._words, Block(self._arena, self.snapshot)):
+        if not super().restored():
+            return False
+        if not words.complete(self._words, self._block):
             raise Fatal(
                 f"{self._posterior}: the rows of words in the log are not those of the newest snapshot. Was a part "
                 "of the topic removed? Give the spec a new name to start over."
             )
-        return done
+        return self._store is None or self._has_batches(self._store)
+
+    def _has_batches(self, store: WordBatchStore) -> bool:
+        """Reads on, and whether all batches are here."""
+        try:
+            if not store.read(self.snapshot):
+                return False
+            self._batches = store.restored(self._arena, self.snapshot)
+        except Fatal as error:
+            topic, index = self._posterior
+            if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != self._restore_end:
+                raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
+            raise
+        return True
+
+    def turn(self) -> bool:
+        turned = super().turn()
+        if turned:
+            self.snapshot = words.mended(self._words, self._block)
+        return turned
+
+    def commit(self, member: Member, now_ms: int) -> None:
+        super().commit(member, now_ms)
+        if self._batches is not None:
+            self._batches.changed.clear()
+
+    def _outputs(self, snapshot: Snapshot) -> list[Output]:
+        """With the batches of memoized that have changed."""
+        batches: list[Output] = []
+        if self._store is not None and self._batches is not None:
+            batches = self._store.outputs(self._batches, self._arena, snapshot.version)
+        return [*batches, *super()._outputs(snapshot)]
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        super().close()
 
     def _fold(self, increment: Increment) -> None:
-        spec, block = self._spec, Block(self._arena, self.snapshot)
+        spec = self._spec
         # A version before this master's time may be any: its worker computes again on one that is known.
         base_events = self._n_events.get(increment.base_version, 0)
         watch = spec.drift if self.partition.index == 0 else None  # only the first shard's increments have scores
         before = self.snapshot
-        self.snapshot, outcome = words.add(self._words, spec.inference, block, increment, base_events, watch)
+        try:
+            self.snapshot, outcome = words.add(self._words, spec.inference, self._block, increment, base_events, watch)
+        except TooManyBatches as error:
+            raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
         self._metrics.outcome(outcome.value)
         self.urgent = self.urgent or not outcome.moved

@@ -94,7 +94,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     with _together("", file):
         if spec.words is not None:
             reacts = spec.drift is not None and spec.drift.react is not None
-            check_words(kind, spec.data.format, key is not None, reacts, spec.inference)
+            check_words(kind, spec.data.format, key is not None, reacts, spec.inference, spec.shards)
         check_format(spec.data, fields)
     with _together("inference", file):
         inference_section.check_inference(kind, model, spec.inference)

@@ -58,7 +58,7 @@ def digest(words: Sequence[str]) -> str:
     return found.hexdigest()
 
 
-def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Inference) -> None:
+def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Inference, shards: int) -> None:
     """Raises OptionsError, with the section in its name, where something is set that words cannot have."""
     if form != "json":
         raise OptionsError("data.format", f"must be json with the model {kind}: documents are no rows of numbers", form)
@@ -68,9 +68,9 @@ def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Infe
     if inference.forget is not None:
         rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take the method svi"
         raise OptionsError("inference.forget", rule, dict(inference.forget))
-    if inference.n_epochs > 1:
-        rule = f"must be 1 with {kind}: there is one pass over its documents"
-        raise OptionsError("inference.epochs", rule, inference.epochs)
+    if inference.n_epochs > 1 and shards > 1:
+        rule = "must be 1 with more than one epoch: each master would fix the ends of every pass by itself"
+        raise OptionsError("model.shards", rule, shards)
     if reacts:
         raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", "forget")
     if inference.step is not None and inference.step.constant is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ class Arena:
 
     def firsts(self, labels: Sequence[bytes]) -> Rows:
         """The first row of each key, which has its timestamp."""
-        return np.fromiter((self.rows.get(label, NONE) for label in labels), dtype=np.intp, count=len(labels))
+        return np.fromiter(map(self.rows.get, labels, repeat(NONE)), dtype=np.intp, count=len(labels))
 
     def add(self, label: bytes, clock: int) -> int:
         """A new row for a key and clock that has none; the caller fills it."""

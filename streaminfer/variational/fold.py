@@ -21,6 +21,7 @@ from streaminfer.variational.forgetting import Clocks, Forgetting, total
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import hastened
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.tree import Tree
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
 
@@ -81,8 +82,9 @@ def add(
     """
     method, n_epochs = ("svb", 1) if inference is None else (inference.method, inference.n_epochs)
     outcome, taken = place(snapshot, increment, n_epochs), snapshot
-    if outcome is Outcome.FOLDED and method == "memoized" and not memoized.fits(snapshot, increment):
-        outcome = Outcome.AHEAD
+    if outcome is Outcome.FOLDED and method == "memoized":
+        begins = snapshot.batches.get(increment.partition, Tree()).begins
+        outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
     if outcome is Outcome.FOLDED:
         needs_base = model.needs_base and increment.n_events > 0
         if needs_base and base_events is not None and too_old(snapshot.n_events, base_events):

@@ -8,6 +8,7 @@ what comes after the ends) is one batch that grows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Final
@@ -27,27 +28,26 @@ MOST_BYTES: Final = 2 << 30
 class TooManyBatches(ValueError):
     """More would have to be held than there may be."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: str) -> None:
         super().__init__(
-            f"there are more than {most:,} batches to visit again, all that a master holds: give the spec a new name "
-            "and make inference.minibatch larger, or leave inference.epochs out"
+            f"there are more than {most} to visit again, all that a master holds: give the spec a new name and make "
+            "inference.minibatch larger, or leave inference.epochs out"
         )
 
 
-def fits(snapshot: Snapshot, increment: Increment) -> bool:
+def fits(begins: Sequence[int], snapshot: Snapshot, increment: Increment) -> bool:
     """Whether an increment that continues the frontier is of a whole batch, or of a new one.
 
-    What was lost in a later pass may be several whole batches.
+    `begins` are those of its partition's batches, ascending. What was lost in a later pass may be several whole ones.
     """
     if epochs.counts(snapshot, increment):
         return True
-    held = snapshot.batches.get(increment.partition, Tree())
-    i = held.find(increment.begin)
+    i = tree.find(begins, increment.begin)
     if i is None:
         return False
     last = snapshot.ends[increment.partition]
-    after = held.begins[i + 1] if i + 1 < len(held.begins) else last
-    whole = increment.end in {after, last} or held.find(increment.end) is not None
+    after = begins[i + 1] if i + 1 < len(begins) else last
+    whole = increment.end in {after, last} or tree.find(begins, increment.end) is not None
     return whole if increment.n_lost else increment.end == after
 
 
@@ -62,7 +62,7 @@ def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: in
     first = epochs.counts(snapshot, increment)
     batch = Pane(increment.n_events, increment.statistics) if taken and increment.n_events else Pane(0, model.empty())
     begin = increment.begin
-    last = first and _is_last(snapshot, increment, n_epochs)
+    last = first and is_last(snapshot, increment, n_epochs)
     if last:
         begin = snapshot.ends.get(partition, snapshot.starts.get(partition, 0))
         i = held.find(begin)
@@ -70,7 +70,7 @@ def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: in
     elif not first and (increment.n_lost or not taken or batch.n_events < _known(held, begin)):
         return snapshot
     if first and not last and snapshot.n_batches >= most_batches(model):
-        raise TooManyBatches(most_batches(model))
+        raise TooManyBatches(f"{most_batches(model):,} batches")
     new = tree.placed(model, held, begin, batch)
     return with_batches(model, snapshot, {**snapshot.batches, partition: new})
 
@@ -103,7 +103,7 @@ def _known(held: Tree, begin: int) -> int:
     return 0 if i is None else held.leaf(i).n_events
 
 
-def _is_last(snapshot: Snapshot, increment: Increment, n_epochs: int) -> bool:
+def is_last(snapshot: Snapshot, increment: Increment, n_epochs: int) -> bool:
     """Whether no later pass comes by."""
     end = snapshot.ends.get(increment.partition)
     return n_epochs == 1 or (end is not None and increment.begin >= end)

@@ -7,7 +7,7 @@ at the root is that of the leaves, however often they were replaced. Trees are i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from streaminfer.models.model import Model
@@ -38,8 +38,7 @@ class Tree(NamedTuple):
 
     def find(self, begin: int) -> int | None:
         """The number of the batch that begins at a position."""
-        i = bisect_left(self.begins, begin)
-        return i if i < len(self.begins) and self.begins[i] == begin else None
+        return find(self.begins, begin)
 
     def leaf(self, i: int) -> Pane:
         """Batch number i."""
@@ -50,6 +49,12 @@ class Tree(NamedTuple):
         if node is None:
             raise IndexError(f"there is no batch {i}")
         return node.pane
+
+
+def find(begins: Sequence[int], begin: int) -> int | None:
+    """Where a position is among ascending ones."""
+    i = bisect_left(begins, begin)
+    return i if i < len(begins) and begins[i] == begin else None
 
 
 def of(model: Model, batches: Panes) -> Tree:

@@ -18,7 +18,7 @@ from streaminfer.variational.increment import ByKey
 from streaminfer.variational.lda.absorb import ITERATIONS, absorb
 from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.local import local
-from streaminfer.variational.lda.start import start
+from streaminfer.variational.lda.start import Starts
 from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.svb import LOWEST, Step
 from streaminfer.variational.words import Block, head_of, held
@@ -54,28 +54,45 @@ def topics_of(
     return Topics(model.concentration + rows, model.concentration * size + totals)
 
 
-def learn(model: Lda, inference: Inference, blocks: Sequence[Block], batch: Bagged, shards: ShardOf) -> Step:
+def learn(
+    model: Lda,
+    inference: Inference,
+    blocks: Sequence[Block],
+    batch: Bagged,
+    shards: ShardOf,
+    starts: Starts,
+    again: bool = False,
+) -> Step:
     """The statistics (m, K) of a minibatch's words, and how well the topics foretold its documents.
 
     Where no word was ever counted all topics are alike, and a start that all workers share tells them apart. By svi it
-    fades as all that is held does.
+    fades as all that is held does. By memoized a minibatch that is visited `again` is in the topics already; the first
+    time its words are learned as by svb, as many of them are new.
     """
     if not batch.labels:
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
     if inference.method == "svi":
-        begun = started(model, inference, blocks, batch.labels, shards, topics)
+        begun = started(model, inference, blocks, batch.labels, shards, topics, starts)
         statistics = local(begun, batch.documents, model.alpha).statistics
+    elif again:
+        statistics = local(topics, batch.documents, model.alpha).statistics
     else:
         new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
-        first = start(batch.labels, model.topics, model.seed) if new else None
+        first = starts.of(batch.labels) if new else None
         most = inference.local_iterations or ITERATIONS
         statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
     return Step(statistics, scored(model, topics, batch))
 
 
 def started(
-    model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf, topics: Topics
+    model: Lda,
+    inference: Inference,
+    blocks: Sequence[Block],
+    labels: Sequence[bytes],
+    shards: ShardOf,
+    topics: Topics,
+    starts: Starts,
 ) -> Topics:
     """The topics with what is left of the start, with which the steps of svi begin: (1 - rho_1) (1 - rho_2) ... of it.
 
@@ -86,7 +103,7 @@ def started(
         return topics
     new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts
     sizes = np.maximum([len(block.arena) for block in blocks], new)
-    rows = left[shards][:, None] * start(labels, model.topics, model.seed)
+    rows = left[shards][:, None] * starts.of(labels)
     return Topics(topics.rows + rows, topics.totals + float(left @ sizes))
 
 
@@ -96,6 +113,11 @@ def _left(model: Lda, inference: Inference, block: Block) -> float:
         return 1.0
     log_weight = head_of(model, block.snapshot.statistics).log_weight
     return float((1 - inference.step.at(1)) * np.exp(log_weight))
+
+
+def starts_of(model: Lda) -> Starts:
+    """Where the topics of a model start."""
+    return Starts(model.topics, model.seed)
 
 
 def prepare(model: Lda) -> None:

@@ -3,6 +3,8 @@
 By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho s / |B| (see `blend`); to touch only the
 rows of the increment, each is kept as of the step that touched it last, with L = sum of log(1 - rho) up to then.
 What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
+By memoized a visit takes what its batch said before away and adds what it says now (see `word_batches`); what roundings
+leave of that is mended at the end of every pass.
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ import numpy as np
 
 from streaminfer.models.model import DomainError, Matrix, Model, Vector
 from streaminfer.spec import Drift, Inference
+from streaminfer.variational import epochs, memoized
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.base import too_old
 from streaminfer.variational.fold import Outcome, accounted, place
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.word_batches import Batch, Batches, Place
 
 BEYOND: Final = 2
 """Numbers of a head after the sums: L, and the words that were counted."""
 ROOM: Final = 1 + 1e-6
 """What roundings may add to the sum of probabilities, times."""
+DRIFT: Final = 1e-13
+"""Roundings of visits below this are left in a row, so that the end of a pass does not publish all of them again."""
 MODULUS: Final = 1 << 53
 """Words are counted up to here, then from 0 again: float64 has every such number exactly."""
 
@@ -36,18 +42,19 @@ class Head(NamedTuple):
     log_weight: float
     """L of now, 0 at most."""
     n_words: int
-    """The sum of all rows' counts, modulo 2^53. Every change of a row adds to it, so who has rows with this sum has all
-    of them, each as of this snapshot."""
+    """The sum of all rows' counts, in every pass again, modulo 2^53. Every change of a row adds to it, so who has rows
+    with this sum has all of them, each as of this snapshot."""
 
     def vector(self) -> Vector:
         return np.append(self.sums, [self.log_weight, float(self.n_words)])
 
 
 class Block(NamedTuple):
-    """One shard: its rows, and the snapshot that they are of."""
+    """One shard: its rows, the snapshot that they are of, and in a master's hands the batches of memoized."""
 
     arena: Arena
     snapshot: Snapshot
+    batches: Batches | None = None
 
 
 def head_size(model: Model) -> int:
@@ -77,7 +84,7 @@ def counted(counts: Vector) -> int:
 
 def complete(model: Model, block: Block) -> bool:
     """Whether the rows are those of the snapshot."""
-    arena, snapshot = block
+    arena, snapshot = block.arena, block.snapshot
     rows = len(arena.labels)
     return len(arena) == snapshot.n_keys and counted(arena.counts[:rows]) == head_of(model, snapshot.statistics).n_words
 
@@ -90,29 +97,56 @@ def add(
     base_events: int | None = None,
     watch: Drift | None = None,
 ) -> tuple[Snapshot, Outcome]:
-    """The fold of `fold.add` and `blend.step` for the words of an increment; the arena is changed where it is folded.
+    """The fold of `fold.add`, `blend.step` and `memoized.visited` for the words of an increment.
 
-    An increment counts all documents of its minibatch, whichever of its words are of this shard.
+    Arena and batches are changed where it is folded. An increment counts all documents of its minibatch, whichever of
+    its words are of this shard.
     """
-    arena, snapshot = block
-    outcome = place(snapshot, increment)
+    snapshot = block.snapshot
+    outcome = place(snapshot, increment, inference.n_epochs)
+    if outcome is Outcome.FOLDED and block.batches is not None:
+        begins = block.batches.begins(increment.partition)
+        outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
     if outcome is Outcome.FOLDED and increment.n_events and base_events is not None:
         outcome = Outcome.STALE_BASE if too_old(snapshot.n_events, base_events) else outcome
     if outcome is not Outcome.FOLDED or increment.keys is None:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
-    head, n_steps = snapshot.statistics, snapshot.n_steps
-    if increment.n_events:
-        found = _changed(model, inference, block, increment, increment.keys)
-        if found is None:
-            outcome = Outcome.REJECTED
-        else:
-            n_steps += inference.method == "svi"
-            head = _stored(model, arena, snapshot, found, increment.keys)
-    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
-    taken = replace(
-        snapshot, statistics=head, n_steps=n_steps, n_events=snapshot.n_events + absorbed, n_keys=len(arena)
-    )
+    taken, outcome = _visited(model, inference, block, increment, increment.keys)
     return accounted(taken, snapshot, increment, outcome, watch), outcome
+
+
+def _visited(
+    model: Model, inference: Inference, block: Block, increment: Increment, keys: ByKey
+) -> tuple[Snapshot, Outcome]:
+    """A snapshot with the increment where that is proper, else as it was.
+
+    As in `memoized.visited`, a batch of which documents are gone keeps the statistics of its last visit.
+    """
+    arena, snapshot, batches = block
+    first = epochs.counts(snapshot, increment)
+    where, old = Place(increment.partition, increment.begin), None
+    if batches is not None and not first:
+        old = batches.get(where)
+        if increment.n_lost or (old is not None and increment.n_events < old.n_events):
+            return snapshot, Outcome.FOLDED
+    found = _changed(model, inference, block, increment, keys, old) if increment.n_events else None
+    outcome = Outcome.REJECTED if increment.n_events and found is None else Outcome.FOLDED
+    taken, batch = snapshot, Batch(0, np.empty(0, dtype=np.intp), np.empty(0), np.empty((0, model.size)))
+    if found is not None:
+        n_new = increment.n_events if first else 0 if old is None else increment.n_events - old.n_events
+        taken = replace(
+            snapshot,
+            statistics=_stored(model, arena, snapshot, found, keys),
+            n_steps=snapshot.n_steps + (inference.method == "svi"),
+            n_events=snapshot.n_events + n_new,
+            n_keys=len(arena),
+        )
+        batch = Batch(increment.n_events, found.rows, keys.counts, increment.statistics)
+    again = not first or not memoized.is_last(snapshot, increment, inference.n_epochs)
+    if batches is not None and again and (found is not None or old is None):
+        batches.put(where, batch)
+        taken = replace(taken, n_batches=len(batches))
+    return taken, outcome
 
 
 class _Change(NamedTuple):
@@ -124,12 +158,15 @@ class _Change(NamedTuple):
     log_weight: float
 
 
-def _changed(model: Model, inference: Inference, block: Block, increment: Increment, keys: ByKey) -> _Change | None:
+def _changed(
+    model: Model, inference: Inference, block: Block, increment: Increment, keys: ByKey, old: Batch | None = None
+) -> _Change | None:
     """None where an increment, or what it would give, is not finite or negative somewhere.
 
-    The probabilities of a word's topics sum to 1, so its statistics to its count: one with more is no increment.
+    The probabilities of a word's topics sum to 1, so its statistics to its count: one with more is no increment. Nor is
+    one of a batch that had other words before.
     """
-    arena, snapshot = block
+    arena, snapshot = block.arena, block.snapshot
     if not (increment.statistics <= ROOM * keys.counts[:, None]).all():
         return None
     if not model.proper(increment.statistics).all() or (increment.statistics.sum(axis=1) > ROOM * keys.counts).any():
@@ -142,9 +179,15 @@ def _changed(model: Model, inference: Inference, block: Block, increment: Increm
         change = change * (rho / increment.n_events)
         if snapshot.n_steps:  # the first step may have the size 1, and finds nothing that could decay
             kept, log_weight = 1 - rho, head.log_weight + float(np.log1p(-rho))
+    before = old.aligned(rows) if old is not None and old.n_events else np.zeros((1, model.size))
+    if before is None:
+        return None
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
         statistics = held(arena, rows, log_weight) + change
         sums = kept * head.sums + change.sum(axis=0)
+        if old is not None:
+            statistics = np.maximum(statistics - before, 0.0)
+            sums = np.maximum(sums - before.sum(axis=0), 0.0)
     if not (model.proper(statistics).all() and np.isfinite(sums).all()):
         return None
     return _Change(rows, statistics, sums, log_weight)
@@ -172,3 +215,18 @@ def held(arena: Arena, rows: Rows, log_weight: float) -> Matrix:
     at = rows[known]
     found[known] = arena.statistics[at] * np.exp(np.minimum(log_weight - arena.newest[at], 0.0))[:, None]
     return found
+
+
+def mended(model: Model, block: Block) -> Snapshot:
+    """The snapshot at the end of a pass, when its rows are the sums of the batches; without the roundings of visits."""
+    arena, snapshot, batches = block
+    if batches is None:
+        return snapshot
+    n_rows = len(arena.labels)
+    totals, kept = batches.totals(n_rows, model.size), arena.statistics[:n_rows]
+    off = np.flatnonzero((np.abs(totals - kept) > DRIFT * (1 + totals)).any(axis=1))
+    arena.statistics[off] = totals[off]
+    arena.counts[off] += 1.0  # every change adds to the count
+    arena.dirty[off] = True
+    n_words = (head_of(model, snapshot.statistics).n_words + len(off)) % MODULUS
+    return replace(snapshot, statistics=Head(batches.sums(model.size), 0.0, n_words).vector())

@@ -5,7 +5,7 @@ One each, or several where the statistics do not fit into one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from streaminfer.variational.increment import Pane
@@ -35,13 +35,21 @@ def encode(
     place: Place, pane: Pane, fingerprint: str, version: int, max_bytes: int, schemas: Schemas = DECLARED
 ) -> list[tuple[bytes, bytes]]:
     """(key, record) of every part of a pane, none larger than `max_bytes`."""
-    pieces = vectors.split(pane.statistics, max_bytes - ENVELOPE)
+    packed = vectors.pack(pane.statistics)
+    return encode_bytes(place, pane.n_events, packed, fingerprint, version, max_bytes, schemas)
+
+
+def encode_bytes(
+    place: Place, n_events: int, data: bytes, fingerprint: str, version: int, max_bytes: int, schemas: Schemas
+) -> list[tuple[bytes, bytes]]:
+    """The same where statistics are packed already."""
+    pieces = vectors.cut(data, max_bytes - ENVELOPE)
     common = {
         "fingerprint": fingerprint,
         "version": version,
         "clock": place.clock,
         "pane": place.pane,
-        "n_events": pane.n_events,
+        "n_events": n_events,
         "parts": len(pieces),
     }
     return [
@@ -50,10 +58,18 @@ def encode(
     ]
 
 
+class Stored(NamedTuple):
+    """A whole pane, and its statistics as they are packed."""
+
+    place: Place
+    n_events: int
+    pieces: Sequence[bytes]
+
+
 class Shelf:
     """Takes the records of the topic in their order; what is left in the end are the live panes.
 
-    `most` bounds the records that are held at a time, and each has `least` events or more.
+    `most` bounds the records that are held at a time, and `size` the numbers of each; it has `least` events or more.
     """
 
     def __init__(self, fingerprint: str, size: int, most: int, schemas: Schemas = DECLARED, least: int = 1) -> None:
@@ -82,15 +98,20 @@ class Shelf:
 
     def panes(self, version: int) -> dict[int, dict[int, Pane]]:
         """The panes by clock and index; raises BadValue where one is not whole, or newer than a version."""
+        found: dict[int, dict[int, Pane]] = {}
+        for place, n_events, pieces in self.whole(version):
+            found.setdefault(place.clock, {})[place.pane] = Pane(n_events, vectors.join(pieces, self._size))
+        return found
+
+    def whole(self, version: int) -> Iterator[Stored]:
+        """The same, as they are packed, in the order of their places."""
         parts: dict[Place, list[Mapping[str, Any]]] = {}
         for value in self._held.values():
             parts.setdefault(Place(value["clock"], value["pane"]), []).append(value)
-        found: dict[int, dict[int, Pane]] = {}
         for place, values in sorted(parts.items()):
-            found.setdefault(place.clock, {})[place.pane] = self._whole(place, values, version)
-        return found
+            yield self._stored(place, values, version)
 
-    def _whole(self, place: Place, values: Sequence[Mapping[str, Any]], version: int) -> Pane:
+    def _stored(self, place: Place, values: Sequence[Mapping[str, Any]], version: int) -> Stored:
         values = sorted(values, key=lambda value: int(value["part"]))
         first = values[0]
         alike = {(value["version"], value["n_events"], value["parts"]) for value in values}
@@ -98,7 +119,7 @@ class Shelf:
             raise BadValue(f"pane {place.pane} of clock {place.clock} is not whole")
         if first["version"] > version:
             raise BadValue(f"pane {place.pane} of clock {place.clock} is of the later version {first['version']}")
-        return Pane(first["n_events"], vectors.join([value["statistics"] for value in values], self._size))
+        return Stored(place, first["n_events"], [value["statistics"] for value in values])
 
 
 def _key(place: Place, part: int) -> bytes:

@@ -86,7 +86,7 @@ class EpochsSubscriber(Subscriber):
         below = {place: value for place, value in self._world.value_at.items() if self._inside(place, reached)}
         assert isinstance(self._world, EpochsWorld)
         if self._world.method == "memoized":
-            held = int(snapshot.statistics[0])
+            held = self._held(snapshot)
             if held & ~sum(below.values()) or held.bit_count() != snapshot.n_events:
                 raise Wrong(f"counted twice, or beyond the frontier: {held:b}, {snapshot.n_events} events")
             missing = [place for place, value in below.items() if value & ~held]
@@ -99,14 +99,20 @@ class EpochsSubscriber(Subscriber):
         if snapshot.n_lost > gone:
             raise Wrong(f"{snapshot.n_lost} lost, and retention removed {gone}")
 
+    def _held(self, snapshot: Snapshot) -> int:
+        """The values of all events in a snapshot."""
+        return int(snapshot.statistics[0])
+
     def _inside(self, place: tuple[int, int], reached: dict[int, int]) -> bool:
         partition, offset = place
         return self._first.get(partition, offset + 1) <= offset < reached.get(partition, 0)
 
 
-def play(seed: int, method: str, services: Services | None = None) -> Snapshot:
+def play(
+    seed: int, method: str, services: Services | None = None, world_of: type[EpochsWorld] = EpochsWorld
+) -> Snapshot:
     """One schedule from its seed; raises Wrong with the seed in its text."""
-    world = EpochsWorld(seed, services or Services(), method=method)
+    world = world_of(seed, services or Services(), method=method)
     try:
         found = world.run()
         if found.epoch != world.spec.inference.n_epochs - 1:

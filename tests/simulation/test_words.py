@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from streaminfer.bus.protocol import Partition
+from streaminfer.bus.protocol import Output, Partition
 from streaminfer.runtime.master import Master
+from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.word_shard import WordShard
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.word_batches import Batch
+from tests.simulation.epochs_world import play
 from tests.simulation.schedules import in_parts, shows_a_bug
 from tests.simulation.test_keyed import FirstShardOnly
-from tests.simulation.word_world import play_words
+from tests.simulation.word_world import WordEpochsWorld, play_words
 from tests.simulation.world import EVENTS, Services
 
 SCHEDULES = 40
@@ -30,6 +35,54 @@ def test_schedules() -> None:
 def test_more_schedules(seeds: range) -> None:
     for seed in seeds:
         play_words(seed)
+
+
+METHODS = ["svi", "memoized"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_schedules_of_several_passes(method: str) -> None:
+    found = [play(seed, method, world_of=WordEpochsWorld) for seed in range(SCHEDULES)]
+    assert max(each.n_events for each in found) == EVENTS
+    assert any(each.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
+
+
+@pytest.mark.long
+@in_parts(SCHEDULES, LONG_SCHEDULES)
+@pytest.mark.parametrize("method", METHODS)
+def test_more_schedules_of_several_passes(method: str, seeds: range) -> None:
+    for seed in seeds:
+        play(seed, method, world_of=WordEpochsWorld)
+
+
+def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Batch, "aligned", lambda self, _: np.zeros_like(self.statistics))
+    shows_a_bug(lambda seed: play(seed, "memoized", world_of=WordEpochsWorld), SCHEDULES, "counted twice")
+
+
+class _BatchNotWritten(WordShard):
+    def _outputs(self, snapshot: Snapshot) -> list[Output]:
+        if self._batches is not None and self._batches.changed:
+            self._batches.changed.pop()
+        return super()._outputs(snapshot)
+
+
+class BatchNotPublished(Master):
+    """Forgets that a batch has changed."""
+
+    def _open_shard(self, partition: Partition) -> Shard:
+        return _BatchNotWritten(self._spec, self._bus, partition.index, self._metrics)
+
+
+def test_a_batch_that_is_not_written_is_found() -> None:
+    """By the master that is restored."""
+
+    def played() -> None:
+        for seed in range(SCHEDULES):
+            play(seed, "memoized", Services(master=BatchNotPublished), WordEpochsWorld)
+
+    with pytest.raises(Fatal, match="the batches there are not those of the posterior's version"):
+        played()
 
 
 class _CleanTooEarly(WordShard):

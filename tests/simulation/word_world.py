@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.word_rows import WordRows
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational import words
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.snapshots import Assembler
+from tests.simulation.epochs_world import EpochsSubscriber, EpochsWorld
 from tests.simulation.keyed_world import KeyedSubscriber
 from tests.simulation.world import Services, Subscriber, World, Wrong
 
@@ -94,6 +96,64 @@ class WordSubscriber(KeyedSubscriber):
             raise Wrong(f"shard {shard} has {statistics.sum(axis=1)} of {rows[:, 0]} words")
         if not np.allclose(statistics.sum(axis=0), head.sums, rtol=1e-9):
             raise Wrong(f"shard {shard} says {head.sums} and has {statistics.sum(axis=0)}")
+
+
+class WordEpochsWorld(EpochsWorld):
+    """Several passes over documents; there is one shard."""
+
+    def make_spec(self) -> Spec:
+        rng = self.rng
+        return parse_spec(
+            {
+                "name": "simulated",
+                "data": {"partitions": rng.randint(1, 3)},
+                "model": {"kind": "lda", "field": "words", "topics": 2},
+                "inference": {
+                    "method": self.method,
+                    "epochs": rng.randint(2, 4),
+                    "minibatch": rng.choice([2, 3, 8]),
+                    "linger_ms": 0 if self.method == "memoized" else rng.choice([0, 20]),
+                    "snapshot_ms": rng.choice([1, 50]),
+                    "max_staleness": rng.choice([0, 8]),
+                },
+            }
+        )
+
+    def make_subscriber(self) -> Subscriber:
+        return WordEpochsSubscriber(self)
+
+    def event(self, value: int) -> dict[str, Any]:
+        """A word of its own, and one that all have."""
+        return {"words": {f"{value.bit_length()}": 1, "all": 2}}
+
+
+class WordEpochsSubscriber(EpochsSubscriber):
+    """The rows of the words tell which documents are there."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._rows = WordRows(world.spec, world.bus)
+
+    def poll(self) -> None:
+        """The rows are those of the newest snapshot alone."""
+        for snapshot in self._rows.poll(0.0)[-1:]:
+            self._check(snapshot)
+            self.newest = snapshot
+
+    def _held(self, snapshot: Snapshot) -> int:
+        arena, found = self._rows.arena, 0
+        sums = {word: float(arena.statistics[row].sum()) for word, row in arena.rows.items()}
+        n_all = sums.pop(b"all", 0.0)
+        for word, times in sums.items():
+            if min(abs(times), abs(times - 1)) > 1e-9:
+                raise Wrong(f"counted twice, or in part: word {word!r} of one document has {times!r}")
+            found += (1 << (int(word) - 1)) * round(times)
+        if abs(n_all - 2 * found.bit_count()) > 1e-9:
+            raise Wrong(f"{found.bit_count()} documents have {n_all!r} of the word that each has twice")
+        total = n_all + sum(sums.values())
+        if abs(float(snapshot.statistics[: arena.statistics.shape[1]].sum()) - total) > 1e-9:
+            raise Wrong(f"the rows sum to {total!r}, the head says {snapshot.statistics}")
+        return found
 
 
 def play_words(seed: int, services: Services | None = None) -> Snapshot:

@@ -37,7 +37,11 @@ def test_defaults() -> None:
         ({}, {"inference": {"forget": {"window_events": 9}}}, "inference.forget: cannot be set with lda"),
         ({}, {"drift": {"react": {"half_life_events": 9, "for_events": 9}}}, "drift.react: must be report with lda"),
         ({}, {"inference": {"method": "svi", "step": {"constant": 0.1}}}, "inference.step.constant: cannot be set"),
-        ({}, {"inference": {"method": "svi", "epochs": 2}}, "inference.epochs: must be 1 with lda"),
+        (
+            {"shards": 2},
+            {"inference": {"method": "svi", "epochs": 2}},
+            "model.shards: must be 1 with more than one epoch",
+        ),
         ({"topics": 1}, {}, "model.topics: must be a whole number at least 2 and at most 1000"),
         ({"shards": 257}, {}, "model.shards"),
         ({"prior": {"document": 0}}, {}, "model.prior.document"),

@@ -5,7 +5,6 @@ A document's numbers stay in the first cache from turn to turn, which arrays of 
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any
 
@@ -57,7 +56,7 @@ def turns(
     Plain loops, as numba wants them; `taken` and `lost` are as of `State`.
     """
     k = shares.shape[1]
-    theta, sums = np.empty(k), np.empty(k)
+    theta, sums, lacks = np.empty(k), np.empty(k), np.empty(k)
     own = np.empty((np.diff(starts).max() if len(starts) > 1 else 0, k))
     for d in range(len(starts) - 1):
         begin, entries, gamma = starts[d], starts[d + 1] - starts[d], gammas[d]
@@ -65,19 +64,25 @@ def turns(
             own[i] = shares[words[begin + i]]
         change = np.inf
         while entries > 0 and taken[d] < most and change >= tolerance * k and not lost[d]:
-            largest = -np.inf
             for j in range(k):
-                # psi(x) = psi(x + n) - 1/x - ... - 1/(x + n - 1), and its asymptotic series from 8 on.
-                x, below = gamma[j], 0.0
-                while x < 8.0:
-                    below += 1.0 / x
-                    x += 1.0
-                f = 1.0 / x / x
+                # psi(x) = psi(y) - 1/x - ... - 1/(x + 7) with y = x + 8, and psi(y) = log(y) - 1/(2 y) - series. The
+                # eight quotients are, by pairs, (2 x + 7) (1/u + 1/(u + 6) + 1/(u + 10) + 1/(u + 12)): one division.
+                x, y = min(gamma[j], 1e30), gamma[j] + 8.0  # all eight are nothing beside what is larger
+                u = x * (x + 7.0)
+                above = ((4.0 * u + 84.0) * u + 504.0) * u + 720.0
+                below = (((u + 28.0) * u + 252.0) * u + 720.0) * u
+                f = 1.0 / (y * y)
                 series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
-                theta[j] = math.log(x) - 0.5 / x - series - below
-                largest = max(largest, theta[j])
+                lacks[j] = (2.0 * x + 7.0) * (above / below) + 0.5 * y * f + series
+            least = lacks.min()
             for j in range(k):
-                theta[j] = math.exp(theta[j] - largest)
+                # theta = exp(psi(x)) = y exp(-lack), all times exp(least). Calls of exp would be one by one: here it is
+                # the series of exp(z / 1024), which is then squared ten times.
+                z = max(least - lacks[j], -700.0) / 1024.0
+                e = 1 + z * (1 + z * (1 / 2 + z * (1 / 6 + z * (1 / 24 + z * (1 / 120 + z * (1 / 720 + z / 5040))))))
+                for _ in range(10):
+                    e *= e
+                theta[j] = (gamma[j] + 8.0) * e
                 sums[j] = 0.0
             for i in range(entries):
                 total = 0.0

@@ -17,7 +17,28 @@ from streaminfer.models.model import Matrix
 
 SHAPE: Final = 100.0
 """Of the Gamma(100, 1/100) draws of Hoffman et al. (2010): mean 1, sd 0.1."""
+MOST_KEPT: Final = 8_000_000
+"""Numbers of draws that are kept, 64 MB."""
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Starts:
+    """The draws of K topics by a seed; those of words are kept, as the next minibatches have them again."""
+
+    def __init__(self, k: int, seed: int) -> None:
+        self._k, self._seed = k, seed
+        self._rows: dict[bytes, int] = {}
+        self._kept: Matrix = np.empty((0, k))
+
+    def of(self, words: Sequence[bytes]) -> Matrix:
+        """`start` of words."""
+        new = [word for word in words if word not in self._rows]
+        if new and (len(self._rows) + len(new)) * self._k > MOST_KEPT:
+            return start(words, self._k, self._seed)
+        if new:
+            self._kept = np.concatenate([self._kept, start(new, self._k, self._seed)])
+            self._rows.update({word: len(self._rows) + i for i, word in enumerate(new)})
+        return self._kept[np.fromiter(map(self._rows.__getitem__, words), dtype=np.intp, count=len(words))]
 
 
 def start(words: Sequence[bytes], k: int, seed: int) -> Matrix:

@@ -1,0 +1,115 @@
+"""Several passes over documents through the real worker and master: the same digits as without a bus."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streaminfer import fit
+from streaminfer.bus.protocol import Output
+from streaminfer.runtime import names
+from streaminfer.runtime.service import Fatal
+from streaminfer.spec import Spec
+from tests.runtime.word_rig import SERIAL, WordRig, documents, n_words, word_spec
+
+METHODS = pytest.mark.parametrize("method", ["svi", "memoized"])
+EPOCHS = 3
+
+
+def spec_of(method: str, **inference: Any) -> Spec:
+    return word_spec(method=method, epochs=EPOCHS, **{**SERIAL, **inference})
+
+
+def settled(rig: WordRig, *services: Any) -> None:
+    """Until the last pass is at its end; data is at rest after a while of the clock."""
+    for _ in range(200):
+        rig.run(*services, rounds=2)
+        rig.clock.advance(0.5)
+
+
+def assert_identical(rig: WordRig, rows: list[dict[str, Any]]) -> None:
+    found, expected = rig.found(), fit(rig.spec, rows)
+    assert (found.n_events, found.snapshot.epoch) == (len(rows), EPOCHS - 1)
+    assert found.snapshot.n_batches == expected.snapshot.n_batches
+    np.testing.assert_array_equal(found.posterior.natural, expected.posterior.natural)
+
+
+@METHODS
+def test_topics_are_those_of_a_fit_to_the_last_digit(method: str) -> None:
+    rig, rows = WordRig(spec_of(method)), documents(80)
+    rig.send_rows(rows)
+    settled(rig, rig.master(), rig.worker())
+    assert_identical(rig, rows)
+
+
+@METHODS
+def test_crashes_change_no_digit(method: str) -> None:
+    rig, rows = WordRig(spec_of(method)), documents(80)
+    rig.send_rows(rows)
+    rng = np.random.default_rng(7)
+    master, worker = rig.master(), rig.worker()
+    epochs = set()
+    for _ in range(60):
+        rig.run(master, worker, rounds=int(rng.integers(1, 4)))
+        rig.clock.advance(0.5)
+        blocks = rig.blocks()
+        epochs.update(block.snapshot.epoch for block in blocks)
+        if rng.random() < 0.3:
+            rig.clock.advance(30)
+            master = rig.master()
+        if rng.random() < 0.3:
+            rig.clock.advance(30)
+            worker = rig.worker(f"w{rng.integers(1000)}")
+    settled(rig, master, worker)
+    assert len(epochs) > 1, "nothing was replaced in a later pass"
+    assert_identical(rig, rows)
+
+
+def test_several_partitions_and_workers_count_every_word_once() -> None:
+    rig = WordRig(word_spec(3, method="memoized", epochs=EPOCHS))
+    rows = documents(120)
+    for i in range(3):
+        rig.send_rows(rows[40 * i : 40 * (i + 1)], i)
+    settled(rig, rig.master(), rig.worker("w0"), rig.worker("w1"))
+    rig.assert_all_words(rows)
+    assert rig.found().snapshot.epoch == EPOCHS - 1
+
+
+def test_documents_that_come_after_the_passes_are_added() -> None:
+    rig, rows = WordRig(spec_of("memoized")), documents(40)
+    rig.send_rows(rows)
+    master, worker = rig.master(), rig.worker()
+    settled(rig, master, worker)
+    more = documents(16, seed=2)
+    rig.send_rows(more)
+    settled(rig, master, worker)
+    rig.assert_all_words([*rows, *more])
+    assert n_words(more) > 0
+
+
+def statistics(rig: WordRig) -> list[Any]:
+    return rig.records("statistics")
+
+
+def test_only_batches_that_changed_are_written() -> None:
+    rig, rows = WordRig(spec_of("memoized")), documents(24)
+    rig.send_rows(rows)
+    settled(rig, rig.master(), rig.worker())
+    keys = [record.key for record in statistics(rig)]
+    assert sorted(keys) == sorted([b"0/0/0", b"0/8/0", b"0/16/0"] * EPOCHS)
+
+
+@pytest.mark.parametrize("fault", ["missing", "other bytes"])
+def test_batches_that_are_not_those_of_the_snapshot_stop_the_master(fault: str) -> None:
+    rig = WordRig(spec_of("memoized"))
+    rig.send_rows(documents(24))
+    settled(rig, rig.master(), rig.worker())
+    topic = names.topic(rig.spec, "statistics")
+    value = None if fault == "missing" else json.dumps({}).encode()
+    rig.bus.publish([Output(topic, value, b"0/8/0", 0)])
+    rig.clock.advance(30)
+    with pytest.raises(Fatal, match="the batches there are not those of the posterior's version"):
+        rig.run(rig.master(), rounds=5)
