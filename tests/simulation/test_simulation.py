@@ -1,7 +1,6 @@
 """10,000 seeded schedules of crashes, zombies and lies end with the exact posterior; planted bugs are each found.
 
-To see one schedule again: `from tests.simulation.schedules import in_parts
-from tests.simulation.world import play; play(SEED)`.
+To see one schedule again: `from tests.simulation.world import play; play(SEED)`.
 """
 
 from __future__ import annotations
