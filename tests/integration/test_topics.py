@@ -19,6 +19,10 @@ ROWS = [("svb", 1, 1), ("svb", 3, 2), ("svi", 3, 1)]
 Rows = list[dict[str, list[str]]]
 BY_BUS = {"embedded": ROWS, "kafka": [ROWS[1]]}
 N, SUBJECTS, WORDS = 3000, 4, 30
+TOPICS = 12
+"""More than there are subjects, so that few orders of the documents end with two subjects in one topic."""
+MOST_LOST = 0.12
+"""Nats a word. Fits of the same documents in 16 orders differ by 0.016 (sd, svb; svi 0.003): two by 5 sd at most."""
 
 
 def corpus(n: int, seed: int) -> list[list[str]]:
@@ -36,7 +40,7 @@ def corpus(n: int, seed: int) -> list[list[str]]:
 
 
 def write(folder: Path, documents: list[list[str]], method: str, shards: int) -> tuple[Path, Path]:
-    model = {"kind": "lda", "field": "words", "topics": SUBJECTS, "shards": shards}
+    model = {"kind": "lda", "field": "words", "topics": TOPICS, "shards": shards}
     inference = {"method": method, "minibatch": 250, "linger_ms": 0}
     spec, data = folder / "spec.yaml", folder / "data.ndjson"
     spec.write_text(json.dumps({"name": "topics", "data": {"partitions": 3}, "model": model, "inference": inference}))
@@ -67,8 +71,8 @@ def test_topics_have_every_word_and_foretell_as_a_fit_does(
     serial = fit(load_spec(spec), [{"words": words} for words in documents])
     alone = unigram(documents, held_out)
     gained, possible = quality(seen, held_out) - alone, quality(serial, held_out) - alone
-    assert possible > 0.2
-    assert gained > 0.5 * possible, "orders of the same documents differ by up to a third of it (five orders, measured)"
+    assert possible > 0.4
+    assert gained > possible - MOST_LOST
 
 
 def quality(found: Any, rows: Rows) -> float:
