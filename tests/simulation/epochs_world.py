@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from streaminfer.bus.protocol import Partition
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
-from tests.simulation.world import EVENTS, Services, Subscriber, World, Wrong
+from tests.simulation.subscribers import Subscriber, Wrong
+from tests.simulation.world import EVENTS, Services, World
 from tests.variational.tallied import tallied
 
 

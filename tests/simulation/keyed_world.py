@@ -14,7 +14,8 @@ from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.snapshot import Snapshot, together
 from streaminfer.wire import key_records
 from streaminfer.wire.snapshots import MANIFEST, Assembler
-from tests.simulation.world import Services, Subscriber, World, Wrong
+from tests.simulation.subscribers import Subscriber, Wrong
+from tests.simulation.world import Services, World
 
 KEYS = 7
 

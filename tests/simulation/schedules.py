@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.world import Wrong
+from tests.simulation.subscribers import Wrong
 
 PART = 500
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.simulation.planted import PLANTED
 from tests.simulation.schedules import in_parts
-from tests.simulation.world import EVENTS, Wrong, play
+from tests.simulation.subscribers import Wrong
+from tests.simulation.world import EVENTS, play
 
 SCHEDULES = 10_000
 LONG_SCHEDULES = 50_000

@@ -17,7 +17,8 @@ from streaminfer.wire import key_records
 from streaminfer.wire.snapshots import Assembler
 from tests.simulation.epochs_world import EpochsSubscriber, EpochsWorld
 from tests.simulation.keyed_world import KeyedSubscriber
-from tests.simulation.world import Services, Subscriber, World, Wrong
+from tests.simulation.subscribers import Subscriber, Wrong
+from tests.simulation.world import Services, World
 
 WORDS = [f"word-{i}" for i in range(7)]
 
