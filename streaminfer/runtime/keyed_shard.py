@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
-from streaminfer.models.model import DomainError, conjugate
+from streaminfer.models.model import DomainError, Matrix, conjugate
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, prior_of
@@ -44,7 +44,15 @@ class KeyedShard(Shard):
 
     @property
     def _most_dirty(self) -> int:
-        return max(1, min(MAX_DIRTY, MAX_DIRTY_BYTES // (8 * self._spec.model.size)))
+        return max(1, min(MAX_DIRTY, MAX_DIRTY_BYTES // (8 * self._row_size)))
+
+    @property
+    def _row_size(self) -> int:
+        """Numbers of a row in the arena."""
+        return self._spec.model.size
+
+    def _proper(self, rows: Matrix) -> bool:
+        return bool(self._spec.model.proper(rows).all())
 
     @property
     def _rules(self) -> keyed.Rules:
@@ -61,7 +69,7 @@ class KeyedShard(Shard):
 
     def _read_back(self) -> Snapshot | None:
         """Nothing yet: `restored` reads the newest manifest and all keys, some at a time."""
-        self._arena = Arena(self._spec.model.size)
+        self._arena = Arena(self._row_size)
         self._assembler = Assembler(self._spec.fingerprint, manifests.statistics_size(self._spec), self._schemas)
         self._posterior = Partition(names.topic(self._spec, "posterior"), self.partition.index)
         starts, ends = self._bus.starts(self._posterior.topic), self._bus.ends(self._posterior.topic)
@@ -132,8 +140,8 @@ class KeyedShard(Shard):
         if not run:
             return
         labels = [place.label for place, _ in run]
-        found = key_records.decode(labels, [value for _, value in run], self._spec.model.size, self._schemas)
-        if not self._spec.model.proper(found.numbers[:, key_records.NUMBERS :]).all():
+        found = key_records.decode(labels, [value for _, value in run], self._row_size, self._schemas)
+        if not self._proper(found.numbers[:, key_records.NUMBERS :]):
             raise BadValue("a key has statistics that give no posterior")
         self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
 

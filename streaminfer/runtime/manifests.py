@@ -15,7 +15,8 @@ def statistics_size(spec: Spec) -> int:
 def check_statistics(spec: Spec, snapshot: Snapshot) -> None:
     """Raises DomainError where they give no posterior, or are of a pass or an average that the spec does not have."""
     step = spec.inference.step
-    if (snapshot.average is not None) != (step is not None and step.constant is not None and snapshot.n_steps > 0):
+    averaged = step is not None and step.constant is not None and spec.words is None  # each word's is in its row
+    if (snapshot.average is not None) != (averaged and snapshot.n_steps > 0):
         raise DomainError("an average is there exactly where steps are constant and one was taken")
     if snapshot.epoch >= spec.inference.n_epochs:
         raise DomainError(f"epoch {snapshot.epoch} of {spec.inference.n_epochs}")

@@ -27,7 +27,7 @@ def fit_words(spec: Spec, model: Lda, rows: Iterable[Mapping[str, Any]]) -> Post
     n_epochs = spec.inference.n_epochs
     rows = list(rows) if n_epochs > 1 else rows
     first = epochs.met(words.start(model, spec.fingerprint), {0: 0}, kept=True)
-    blocks = [Block(Arena(model.size), first, batches_of(spec)) for _ in range(spec.shards)]
+    blocks = [Block(Arena(words.row_size(model, spec.inference)), first, batches_of(spec)) for _ in range(spec.shards)]
     starts = word_learning.starts_of(model)
     for _ in range(n_epochs):
         blocks = _passed(spec, model, blocks, rows, starts)

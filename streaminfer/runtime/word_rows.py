@@ -34,7 +34,8 @@ class WordRows(Follower):
         if spec.words is None:
             raise TypeError(f"{spec.model.kind} is no model of words")
         self._words, self._schemas = spec.words, schemas
-        self.arena = Arena(spec.words.size)
+        self._size = words.row_size(spec.words, spec.inference)
+        self.arena = Arena(self._size)
         self._waiting: dict[bytes, bytes] = {}
         """Rows without their manifest: values by word. Those of one transaction, as all of a snapshot are in one."""
         super().__init__(spec, bus, shard, schemas)
@@ -98,8 +99,8 @@ class WordRows(Follower):
         labels, values = list(self._waiting), list(self._waiting.values())
         self._waiting = {}
         if labels:
-            found = key_records.decode(labels, values, self._words.size, self._schemas).numbers
-            if not self._words.proper(found[:, key_records.NUMBERS :]).all():
+            found = key_records.decode(labels, values, self._size, self._schemas).numbers
+            if not words.proper_rows(self._words, found[:, key_records.NUMBERS :]):
                 raise BadValue("a word has statistics that give no posterior")
             self.arena.load(labels, [0] * len(labels), found)
 

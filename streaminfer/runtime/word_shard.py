@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Member, Output, Unavailable
 from streaminfer.models.lda import Lda
+from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
 from streaminfer.runtime.keyed_shard import KeyedShard
 from streaminfer.runtime.parts import Parts
@@ -31,6 +32,13 @@ class WordShard(KeyedShard):
         if self._spec.words is None:
             raise TypeError(f"{self._spec.model.kind} is no model of words")
         return self._spec.words
+
+    @property
+    def _row_size(self) -> int:
+        return words.row_size(self._words, self._spec.inference)
+
+    def _proper(self, rows: Matrix) -> bool:
+        return words.proper_rows(self._words, rows)
 
     def _start(self) -> Snapshot:
         return words.start(self._words, self._spec.fingerprint)

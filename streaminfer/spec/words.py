@@ -66,16 +66,13 @@ def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Infe
         rule = f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key"
         raise OptionsError("key", rule, kind)
     if inference.forget is not None:
-        rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take the method svi"
+        rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take svi with constant steps"
         raise OptionsError("inference.forget", rule, dict(inference.forget))
     if inference.n_epochs > 1 and shards > 1:
         rule = "must be 1 with more than one epoch: each master would fix the ends of every pass by itself"
         raise OptionsError("model.shards", rule, shards)
     if reacts:
         raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", "forget")
-    if inference.step is not None and inference.step.constant is not None:
-        rule = (
-            f"cannot be set with {kind}: an average of topics would change every word at every step; leave it out and "
-            "set tau and kappa"
-        )
+    if inference.step is not None and inference.step.constant == 1:
+        rule = f"must be below 1 with {kind}: each minibatch would replace all topics, and leave none of other words"
         raise OptionsError("inference.step.constant", rule, inference.step.constant)

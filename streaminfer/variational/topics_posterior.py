@@ -15,7 +15,7 @@ from streaminfer.spec import Inference
 from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.word_learning import weight
-from streaminfer.variational.words import Block, head_of, held
+from streaminfer.variational.words import Block, published
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,6 @@ def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> T
     natural = np.full((model.topics, len(words)), model.concentration)
     for block in blocks:
         labels = list(block.arena.rows)
-        rows = held(block.arena, block.arena.firsts(labels), head_of(model, block.snapshot.statistics).log_weight)
+        rows = published(model, inference, block, labels)
         natural[:, [places[label] for label in labels]] += weight(inference, block) * rows.T
     return TopicsPosterior(model, words, natural)

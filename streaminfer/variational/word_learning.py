@@ -47,7 +47,7 @@ def topics_of(
         of = np.flatnonzero(shards == i)
         head = head_of(model, block.snapshot.statistics)
         places = block.arena.firsts([labels[j] for j in of.tolist()])
-        rows[of] = weight(inference, block) * held(block.arena, places, head.log_weight)
+        rows[of] = weight(inference, block) * held(model, block.arena, places, head.log_weight)
         totals += weight(inference, block) * head.sums
         n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
     size = n_words if model.vocabulary is None else len(model.vocabulary)

@@ -4,11 +4,13 @@ By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho 
 rows of the increment, each is kept as of the step that touched it last, with L = sum of log(1 - rho) up to then.
 What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
 By memoized a visit takes what its batch said before away and adds what it says now (see `word_batches`); what roundings
-leave of that is mended at the end of every pass.
+leave of that is mended at the end of every pass. Where steps of svi are constant a row has K more numbers, its average
+(see `word_average`), as of the same step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -19,9 +21,11 @@ from streaminfer.spec import Drift, Inference
 from streaminfer.variational import epochs, memoized
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.base import too_old
+from streaminfer.variational.blend import TAIL
 from streaminfer.variational.fold import Outcome, accounted, place
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.word_average import weights
 from streaminfer.variational.word_batches import Batch, Batches, Place
 
 BEYOND: Final = 2
@@ -70,6 +74,21 @@ def head_of(model: Model, statistics: Vector) -> Head:
     if (statistics[:k] < 0).any() or log_weight > 0 or not 0 <= n_words < MODULUS or n_words != int(n_words):
         raise DomainError("the head of a shard has a negative sum, a weight above 1 or no whole number of words")
     return Head(statistics[:k], log_weight, int(n_words))
+
+
+def row_size(model: Model, inference: Inference) -> int:
+    """Numbers of a row: its statistics, and their average where steps are constant."""
+    return model.size * (2 if _constant(inference) else 1)
+
+
+def _constant(inference: Inference) -> float | None:
+    """The size of every step, where all are alike."""
+    return None if inference.step is None else inference.step.constant
+
+
+def proper_rows(model: Model, rows: Matrix) -> bool:
+    """Whether rows as they are kept give a posterior."""
+    return bool(model.proper(rows.reshape(-1, model.size)).all())
 
 
 def start(model: Model, fingerprint: str) -> Snapshot:
@@ -183,12 +202,16 @@ def _changed(
     if before is None:
         return None
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
-        statistics = held(arena, rows, log_weight) + change
+        statistics = held(model, arena, rows, log_weight) + change
         sums = kept * head.sums + change.sum(axis=0)
         if old is not None:
             statistics = np.maximum(statistics - before, 0.0)
             sums = np.maximum(sums - before.sum(axis=0), 0.0)
-    if not (model.proper(statistics).all() and np.isfinite(sums).all()):
+        if (size := _constant(inference)) is not None:
+            t = snapshot.n_steps + 1
+            average = averages(model, arena, rows, t, size) + (TAIL + 1) / (t + TAIL) * change
+            statistics = np.hstack([statistics, average])
+    if not (proper_rows(model, statistics) and np.isfinite(sums).all()):
         return None
     return _Change(rows, statistics, sums, log_weight)
 
@@ -208,13 +231,34 @@ def _stored(model: Model, arena: Arena, snapshot: Snapshot, change: _Change, key
     return Head(change.sums, change.log_weight, n_words).vector()
 
 
-def held(arena: Arena, rows: Rows, log_weight: float) -> Matrix:
-    """What rows are now, (m, K); 0 of a word that is not there."""
-    found = np.zeros((len(rows), arena.statistics.shape[1]))
+def held(model: Model, arena: Arena, rows: Rows, log_weight: float) -> Matrix:
+    """What the statistics of rows are now, (m, K); 0 of a word that is not there."""
+    found = np.zeros((len(rows), model.size))
     known = rows != NONE
     at = rows[known]
-    found[known] = arena.statistics[at] * np.exp(np.minimum(log_weight - arena.newest[at], 0.0))[:, None]
+    now = np.exp(np.minimum(log_weight - arena.newest[at], 0.0))[:, None]
+    found[known] = arena.statistics[at, : model.size] * now
     return found
+
+
+def averages(model: Model, arena: Arena, rows: Rows, now: int, rho: float) -> Matrix:
+    """What the averages of rows are at step `now` of steps of size rho, (m, K), where nothing touches them any more."""
+    found = np.zeros((len(rows), model.size))
+    known = rows != NONE
+    at = rows[known]
+    then = 1 + np.rint(arena.newest[at] / np.log1p(-rho))  # L = (t - 1) log(1 - rho)
+    of_average, of_statistics = (weight[:, None] for weight in weights(np.clip(then, 1, now), now, rho))
+    kept = arena.statistics[at]
+    found[known] = of_average * kept[:, model.size :] + of_statistics * kept[:, : model.size]
+    return found
+
+
+def published(model: Model, inference: Inference, block: Block, labels: Sequence[bytes]) -> Matrix:
+    """The statistics (m, K) of words that a snapshot publishes: of constant steps the averages."""
+    rows, rho = block.arena.firsts(labels), _constant(inference)
+    if rho is None:
+        return held(model, block.arena, rows, head_of(model, block.snapshot.statistics).log_weight)
+    return averages(model, block.arena, rows, max(1, block.snapshot.n_steps), rho)
 
 
 def mended(model: Model, block: Block) -> Snapshot:
@@ -222,11 +266,12 @@ def mended(model: Model, block: Block) -> Snapshot:
     arena, snapshot, batches = block
     if batches is None:
         return snapshot
-    n_rows = len(arena.labels)
+    n_rows, before = len(arena.labels), head_of(model, snapshot.statistics).n_words
     totals, kept = batches.totals(n_rows, model.size), arena.statistics[:n_rows]
     off = np.flatnonzero((np.abs(totals - kept) > DRIFT * (1 + totals)).any(axis=1))
+    gone = counted(arena.counts[off])
     arena.statistics[off] = totals[off]
-    arena.counts[off] += 1.0  # every change adds to the count
+    arena.counts[off] = np.fmod(arena.counts[off], MODULUS) + 1  # every change adds to the count, modulo 2^53
     arena.dirty[off] = True
-    n_words = (head_of(model, snapshot.statistics).n_words + len(off)) % MODULUS
+    n_words = (before - gone + counted(arena.counts[off])) % MODULUS
     return replace(snapshot, statistics=Head(batches.sums(model.size), 0.0, n_words).vector())

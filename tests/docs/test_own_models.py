@@ -21,7 +21,7 @@ from streaminfer.families import beta, gamma
 from streaminfer.models.model import Conjugate, DomainError, Filter, Latent, Model, Posterior, is_conjugate
 from streaminfer.variational import base, coordinate_ascent
 from tests.contracts import test_approximate_models as approximate
-from tests.contracts import test_models as contract
+from tests.contracts import test_model_posteriors, test_model_priors, test_model_rows, test_models
 from tests.docs.pages import ROOT, play, shell_in
 from tests.models.examples import Example, build
 
@@ -42,7 +42,8 @@ EXAMPLES = [
     Example("waiting", WAITING, {"field": "minutes"}, _times),
     Example("skewed-waiting", WAITING, {"field": "minutes", "prior": {"shape": 0.5, "rate": 20}}, _times),
 ]
-"""Conjugate models: one of yours goes here, and all checks of `contract` run on it."""
+"""Conjugate models: one of yours goes here, and all checks of `CONTRACT` run on it."""
+CONTRACT = [test_models, test_model_rows, test_model_priors, test_model_posteriors]
 LATENT_EXAMPLES = [
     Example("visits", VISITS, {"field": "k"}, _customers),
     Example("skewed-visits", VISITS, {"field": "k", "prior": PRIOR}, _customers),
@@ -64,7 +65,8 @@ def _checks(module: ModuleType, left_out: Collection[str] = ()) -> Iterator[Any]
                 yield pytest.param(check, values, id="-".join([name[5:], *map(str, values.values())]))
 
 
-CHECKS, APPROXIMATE_CHECKS = list(_checks(contract)), list(_checks(approximate, NOT_ITS))
+CHECKS = [check for module in CONTRACT for check in _checks(module)]
+APPROXIMATE_CHECKS = list(_checks(approximate, NOT_ITS))
 
 
 @pytest.mark.parametrize(("check", "values"), CHECKS)
@@ -80,7 +82,8 @@ def test_the_contract_of_other_models(check: Callable[..., None], values: dict[s
 
 
 def test_the_contracts_are_not_empty() -> None:
-    assert len(CHECKS) >= 15
+    assert len(CHECKS) >= 20
+    assert all(any(_checks(module)) for module in CONTRACT)
     assert len(APPROXIMATE_CHECKS) >= 10
     assert set(vars(approximate)) >= NOT_ITS
 

@@ -33,10 +33,12 @@ def test_topics_are_those_of_a_fit_to_the_last_digit(method: str, shards: int) -
     assert_identical(rig, rows)
 
 
-@BOTH
-def test_crashes_change_no_digit(method: str) -> None:
+@pytest.mark.parametrize(
+    "inference", [{}, {"method": "svi"}, {"method": "svi", "step": {"constant": 0.1}}], ids=["svb", "svi", "constant"]
+)
+def test_crashes_change_no_digit(inference: dict[str, Any]) -> None:
     """Masters and workers are replaced between any two steps, and new words come all the time."""
-    rig = WordRig(word_spec(model={"shards": 2}, method=method, **SERIAL))
+    rig = WordRig(word_spec(model={"shards": 2}, **inference, **SERIAL))
     rows = documents(160)
     rng = np.random.default_rng(5)
     master, worker = rig.master(), rig.worker()

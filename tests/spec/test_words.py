@@ -36,7 +36,7 @@ def test_defaults() -> None:
         ({}, {"inference": {"forget": {"half_life_events": 9}}}, "inference.forget: cannot be set with lda"),
         ({}, {"inference": {"forget": {"window_events": 9}}}, "inference.forget: cannot be set with lda"),
         ({}, {"drift": {"react": {"half_life_events": 9, "for_events": 9}}}, "drift.react: must be report with lda"),
-        ({}, {"inference": {"method": "svi", "step": {"constant": 0.1}}}, "inference.step.constant: cannot be set"),
+        ({}, {"inference": {"method": "svi", "step": {"constant": 1.0}}}, "inference.step.constant: must be below 1"),
         (
             {"shards": 2},
             {"inference": {"method": "svi", "epochs": 2}},

@@ -14,6 +14,7 @@ from streaminfer.models.model import DomainError
 from streaminfer.spec import Spec
 from streaminfer.variational import words
 from streaminfer.variational.arena import Arena
+from streaminfer.variational.blend import TAIL
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.words import MODULUS, Block, Head
@@ -48,7 +49,10 @@ def increment(
 
 
 def empty(spec: Spec) -> Block:
-    return Block(Arena(K), replace(words.start(model_of(spec), spec.fingerprint), frontier={0: 0}))
+    return Block(
+        Arena(words.row_size(model_of(spec), spec.inference)),
+        replace(words.start(model_of(spec), spec.fingerprint), frontier={0: 0}),
+    )
 
 
 def folded(spec: Spec, block: Block, made: Increment, **more: Any) -> tuple[Block, Outcome]:
@@ -78,7 +82,7 @@ def stream(spec: Spec, steps: int, seed: int = 1) -> tuple[Block, np.ndarray]:
 def rows_of(spec: Spec, block: Block, decaying: bool = True) -> np.ndarray:
     head = words.head_of(model_of(spec), block.snapshot.statistics)
     places = block.arena.firsts([label(word) for word in range(V)])
-    return words.held(block.arena, places, head.log_weight if decaying else 0.0)
+    return words.held(model_of(spec), block.arena, places, head.log_weight if decaying else 0.0)
 
 
 def assert_dense(spec: Spec, block: Block, dense: np.ndarray, decaying: bool = True) -> None:
@@ -93,7 +97,53 @@ CASES = [
     {"method": "svi"},
     {"method": "svi", "step": {"tau": 0, "kappa": 1.0}},
     {"method": "svi", "step": {"tau": 0, "kappa": 0.501}},
+    {"method": "svi", "step": {"constant": 0.05}},
 ]
+
+
+def averaged(rho: float, steps: int, seed: int = 1) -> tuple[Spec, Block, np.ndarray]:
+    """A shard after steps of one size, and the average of all rows at every step, as `blend` has it."""
+    spec = spec_of(method="svi", step={"constant": rho})
+    rng, block = np.random.default_rng(seed), empty(spec)
+    dense, average = np.zeros((V, K)), np.zeros((V, K))
+    for step in range(steps):
+        some = sorted(rng.choice(V, int(rng.integers(0, 3)), replace=False).tolist())
+        whole = np.zeros((V, K))
+        whole[some] = rng.gamma(0.5, 4.0, (len(some), K))
+        dense = (1 - rho) * dense + rho * whole / 5
+        weight = (TAIL + 1) / (step + 1 + TAIL)
+        average = (1 - weight) * average + weight * dense
+        block, outcome = folded(spec, block, increment(spec, 5 * step, some, whole[some]))
+        assert outcome is Outcome.FOLDED
+    return spec, block, average
+
+
+@pytest.mark.parametrize(("rho", "steps"), [(0.05, 1), (0.05, 2), (0.05, 400), (0.9, 60), (1e-6, 400), (0.3, 3000)])
+def test_the_average_of_constant_steps_is_that_of_all_rows_at_every_step(rho: float, steps: int) -> None:
+    spec, block, average = averaged(rho, steps)
+    found = words.published(model_of(spec), spec.inference, block, [label(word) for word in range(V)])
+    np.testing.assert_allclose(found, average, rtol=1e-9, atol=1e-11 * average.max())
+
+
+def test_an_average_without_what_rows_were_meanwhile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake of a lazy average: of the steps that did not touch a row only the average's own decay is kept."""
+    real = words.weights
+    monkeypatch.setattr(words, "weights", lambda *given: (real(*given)[0], np.zeros(len(given[0]))))
+    with pytest.raises(AssertionError):
+        test_the_average_of_constant_steps_is_that_of_all_rows_at_every_step(0.05, 400)
+
+
+def test_a_word_that_nobody_uses_leaves_the_average_too() -> None:
+    spec, block, _ = averaged(0.05, 20)
+    before = words.published(model_of(spec), spec.inference, block, [label(word) for word in range(V)])
+    at = 100
+    for _ in range(2000):
+        block, _ = folded(spec, block, increment(spec, at, [V + 1], np.ones((1, K))))
+        at += 5
+    after = words.published(model_of(spec), spec.inference, block, [label(word) for word in range(V)])
+    known = before > 0
+    assert known.any()
+    assert (after[known] < 1e-4 * before[known]).all()
 
 
 @pytest.mark.parametrize("inference", CASES, ids=str)
