@@ -63,7 +63,9 @@ class Learner:
         buried = buried if first else []  # one that was sent again meanwhile must not come back
         if self._spec.words is not None and taken.documents is not None:
             if not word_minibatch.fits(self._spec.words, taken.documents) and len(records) > 1:
-                return [each for half in _halves(batch) for each in self.learn(half)]
+                halves = _halves(batch)
+                self._passes.check_whole(halves[0])
+                return [each for half in halves for each in self.learn(half)]
             blocks = self._shards.blocks
             learned = word_minibatch.by_shard(
                 self._spec, self._spec.words, taken.documents, blocks, self._starts, again=not first

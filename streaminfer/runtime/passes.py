@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaminfer.bus.protocol import Position
+from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.spec import Spec
@@ -57,6 +58,20 @@ class Passes:
     def keeps_batches(self, tape: Tape) -> bool:
         """Whether what is to be read next was a batch before, and only as a whole can be one again."""
         return self._spec.inference.method == "memoized" and not self.is_first(tape)
+
+    def check_whole(self, batch: Minibatch, stop: int | None = None) -> None:
+        """Raises Fatal where a minibatch that is to be visited again ends for its size.
+
+        Where that is depends on its records: if one of them was gone at the next visit, it would be another batch.
+        """
+        inference = self._spec.inference
+        if inference.method != "memoized" or inference.n_epochs == 1 or batch.end in {stop, self.end(batch)}:
+            return
+        if batch.end % inference.minibatch:
+            raise Fatal(
+                f"{batch.partition} from {batch.begin} on: {inference.minibatch} documents are too many for one batch "
+                "of memoized inference: give the spec a new name and make inference.minibatch smaller"
+            )
 
     def next_batch(self, tape: Tape, start: int) -> int:
         """Where the first batch begins of which nothing is lost; in the first pass they end at multiples."""

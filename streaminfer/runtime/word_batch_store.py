@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, Output, Partition, Reader
 from streaminfer.models.lda import Lda
+from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
 from streaminfer.runtime.pane_store import MOST_BATCHES, misfit
 from streaminfer.spec import Spec
+from streaminfer.variational import words
 from streaminfer.variational.arena import NONE, Arena
 from streaminfer.variational.increment import ByKey
 from streaminfer.variational.snapshot import Snapshot
@@ -22,6 +25,9 @@ from streaminfer.wire.panes import Shelf, Stored
 
 STEP: Final = 100
 """Records read in one step of a restore, of up to a megabyte each."""
+STEP_BYTES: Final = 32 << 20
+"""Bytes of batches that are unpacked in one: all of them may take longer than a member may be silent."""
+SAME: Final = 1e-9
 
 
 class WordBatchStore:
@@ -32,49 +38,81 @@ class WordBatchStore:
         self._partition = Partition(names.topic(spec, panes.TOPIC), shard)
         largest = key_columns.MAX_BYTES
         parts = -(-largest // (bus.max_record_bytes - panes.ENVELOPE))
-        self._shelf = Shelf(spec.fingerprint, largest // 8, MOST_BATCHES * parts, schemas, least=0)
+        self._shelf: Shelf | None = Shelf(spec.fingerprint, largest // 8, MOST_BATCHES * parts, schemas, least=0)
+        self._whole: Iterator[Stored] | None = None
+        self._found = Batches()
         topic, index = self._partition
         self._end = bus.ends(topic)[index]
         self._reader: Reader | None = bus.reader({self._partition: bus.starts(topic)[index]})
 
-    def read(self, snapshot: Snapshot) -> bool:
+    def restored(self, arena: Arena, snapshot: Snapshot) -> Batches | None:
+        """The batches of a snapshot and its rows; each call goes on, None until all are there.
+
+        Fatal where those on the bus are not the snapshot's.
+        """
+        try:
+            done = self._read() and self._unpack(arena, snapshot)
+            if done:
+                self._check(snapshot)
+        except (WireError, DomainError) as error:
+            raise misfit(self._partition, "batches", snapshot, str(error)) from error
+        if not done:
+            return None
+        self._shelf = self._whole = None
+        self._found.changed.clear()
+        return self._found
+
+    def _read(self) -> bool:
         """Reads some of what there is, and whether that was all."""
-        if self._reader is None:
+        if self._reader is None or self._shelf is None:
             return True
         if self._reader.position(self._partition) >= self._end:
             self.close()
             return True
-        try:
-            for part in self._reader.poll(1.0, STEP).slices:
-                for record in part.records:
-                    if record.offset < self._end:
-                        self._shelf.add(record.key, record.value)
-        except WireError as error:
-            raise misfit(self._partition, "batches", snapshot, str(error)) from error
+        for part in self._reader.poll(1.0, STEP).slices:
+            for record in part.records:
+                if record.offset < self._end:
+                    self._shelf.add(record.key, record.value)
         return False
 
-    def restored(self, arena: Arena, snapshot: Snapshot) -> Batches:
-        """The batches of a snapshot and its rows; Fatal where those on the bus are not."""
-        found = Batches()
-        try:
-            for stored in self._shelf.whole(snapshot.version):
-                found.put(Place(*stored.place), self._batch(arena, stored))
-        except WireError as error:
-            raise misfit(self._partition, "batches", snapshot, str(error)) from error
-        if len(found) != snapshot.n_batches:
-            counts = f"there are {len(found)} and the snapshot says {snapshot.n_batches}"
-            raise misfit(self._partition, "batches", snapshot, counts)
-        found.changed.clear()
-        return found
+    def _unpack(self, arena: Arena, snapshot: Snapshot) -> bool:
+        """Makes batches of some of what was read, and whether that was all."""
+        if self._whole is None and self._shelf is not None:
+            self._whole = self._shelf.whole(snapshot.version)
+        n_bytes = 0
+        for stored in self._whole or ():
+            batch = self._batch(arena, stored)
+            self._found.put(Place(*stored.place), batch)
+            n_bytes += batch.n_bytes
+            if n_bytes >= STEP_BYTES:
+                return False
+        return True
 
     def _batch(self, arena: Arena, stored: Stored) -> Batch:
-        keys, statistics = key_columns.unpack(
-            b"".join(stored.pieces), self._model.size, False, stored.n_events, words=True
-        )
+        data, n_events = b"".join(stored.pieces), stored.n_events
+        keys, statistics = key_columns.unpack(data, self._model.size, False, n_events, words=True)
         rows = arena.firsts(keys.labels)
         if (rows == NONE).any() or not self._model.proper(statistics).all():
             raise BadValue(f"the batch from {stored.place.pane} on has words that no row is of, or no statistics")
-        return Batch(stored.n_events, rows, keys.counts, statistics)
+        return Batch(n_events, rows, keys.counts.copy(), statistics)
+
+    def _check(self, snapshot: Snapshot) -> None:
+        """Raises DomainError where batches are not those of a snapshot, as far as that tells."""
+        if len(self._found) != snapshot.n_batches:
+            raise DomainError(f"there are {len(self._found)} and the snapshot says {snapshot.n_batches}")
+        for place, _ in self._found:
+            start, frontier = snapshot.starts.get(place.partition), snapshot.frontier.get(place.partition, -1)
+            last = max(frontier, snapshot.ends.get(place.partition, -1)) if snapshot.epoch else frontier
+            if start is None or not start <= place.begin < last:
+                raise DomainError(
+                    f"one of partition {place.partition} begins at {place.begin}, not in [{start}, {last})"
+                )
+        n_events = sum(batch.n_events for _, batch in self._found)
+        if n_events > snapshot.n_events:
+            raise DomainError(f"they have {n_events} events and the snapshot says {snapshot.n_events}")
+        sums, said = self._found.sums(self._model.size), words.head_of(self._model, snapshot.statistics).sums
+        if n_events == snapshot.n_events and (np.abs(sums - said) > SAME * (1 + said.sum())).any():
+            raise DomainError(f"they sum to {sums.sum():,.15g} words and the snapshot says {said.sum():,.15g}")
 
     def outputs(self, batches: Batches, arena: Arena, version: int) -> list[Output]:
         """The records of those that have changed since the last snapshot."""
@@ -88,10 +126,8 @@ class WordBatchStore:
     def _encoded(self, place: Place, batch: Batch | None, arena: Arena, version: int) -> list[tuple[bytes, bytes]]:
         if batch is None:
             raise KeyError(place)
-        nothing = np.zeros(len(batch.rows))
-        keys = ByKey(
-            [arena.labels[row] for row in batch.rows.tolist()], batch.counts, nothing, nothing, nothing, nothing
-        )
+        nothing, labels = np.zeros(len(batch.rows)), [arena.labels[row] for row in batch.rows.tolist()]
+        keys = ByKey(labels, batch.counts, nothing, nothing, nothing, nothing)
         data = key_columns.pack(keys, batch.statistics, timed=False)
         most, where = self._bus.max_record_bytes, panes.Place(*place)
         return panes.encode_bytes(where, batch.n_events, data, self._spec.fingerprint, version, most, self._schemas)

@@ -32,7 +32,6 @@ def by_shard(
     alone has it.
     """
     shards = shards_of(spec, batch.labels, blocks)
-    again = again and spec.inference.method == "memoized"
     step = word_learning.learn(model, spec.inference, blocks, batch, shards, starts, again)
     made = []
     for i, block in enumerate(blocks):

@@ -9,7 +9,7 @@ from streaminfer.bus.protocol import Member, Output, Unavailable
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
-from streaminfer.runtime.keyed_shard import KeyedShard
+from streaminfer.runtime.keyed_shard import MAX_DIRTY_BYTES, KeyedShard
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.word_batch_store import WordBatchStore
@@ -75,15 +75,17 @@ class WordShard(KeyedShard):
     def _has_batches(self, store: WordBatchStore) -> bool:
         """Reads on, and whether all batches are here."""
         try:
-            if not store.read(self.snapshot):
-                return False
             self._batches = store.restored(self._arena, self.snapshot)
         except Fatal as error:
             topic, index = self._posterior
             if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != self._restore_end:
                 raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
             raise
-        return True
+        return self._batches is not None
+
+    @property
+    def full(self) -> bool:
+        return super().full or (self._batches is not None and self._batches.changed_bytes >= MAX_DIRTY_BYTES)
 
     def turn(self) -> bool:
         turned = super().turn()

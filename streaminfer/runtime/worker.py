@@ -213,9 +213,11 @@ class Worker:
         for tape in self._tapes.values():
             mark = marks.get(tape.partition)
             while len(batches) < room and not self._passes.at_end(tape, tape.begin):
-                batch = tape.cut(inference.minibatch, linger, now, self._passes.stop(tape, mark))
+                stop = self._passes.stop(tape, mark)
+                batch = tape.cut(inference.minibatch, linger, now, stop)
                 if batch is None:
                     break
+                self._passes.check_whole(batch, stop)
                 batches.append(batch)
         self._held_back = len(batches) >= room
         self._hold(self._held_back)

@@ -82,6 +82,11 @@ class Batches:
         self._held.setdefault(place.partition, {})[place.begin] = batch
         self.changed.add(place)
 
+    @property
+    def changed_bytes(self) -> int:
+        """Of those that have changed."""
+        return sum(batch.n_bytes for batch in map(self.get, self.changed) if batch is not None)
+
     def totals(self, n_rows: int, k: int) -> Matrix:
         """The statistics of all batches, (n_rows, K)."""
         found = np.zeros((n_rows, k))

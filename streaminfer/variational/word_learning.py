@@ -66,8 +66,8 @@ def learn(
     """The statistics (m, K) of a minibatch's words, and how well the topics foretold its documents.
 
     Where no word was ever counted all topics are alike, and a start that all workers share tells them apart. By svi it
-    fades as all that is held does. By memoized a minibatch that is visited `again` is in the topics already; the first
-    time its words are learned as by svb, as many of them are new.
+    fades as all that is held does. Documents that are met `again` have no score; by memoized they are in the topics
+    already, while the first time their words are learned as by svb, as many of them are new.
     """
     if not batch.labels:
         return Step(np.zeros((0, model.topics)), 0.0)
@@ -75,14 +75,14 @@ def learn(
     if inference.method == "svi":
         begun = started(model, inference, blocks, batch.labels, shards, topics, starts)
         statistics = local(begun, batch.documents, model.alpha).statistics
-    elif again:
+    elif again and inference.method == "memoized":
         statistics = local(topics, batch.documents, model.alpha).statistics
     else:
         new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
         first = starts.of(batch.labels) if new else None
         most = inference.local_iterations or ITERATIONS
         statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
-    return Step(statistics, scored(model, topics, batch))
+    return Step(statistics, 0.0 if again else scored(model, topics, batch))
 
 
 def started(

@@ -160,7 +160,7 @@ def _visited(
             n_events=snapshot.n_events + n_new,
             n_keys=len(arena),
         )
-        batch = Batch(increment.n_events, found.rows, keys.counts, increment.statistics)
+        batch = Batch(increment.n_events, found.rows, keys.counts.copy(), increment.statistics)
     again = not first or not memoized.is_last(snapshot, increment, inference.n_epochs)
     if batches is not None and again and (found is not None or old is None):
         batches.put(where, batch)

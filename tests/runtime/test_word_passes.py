@@ -10,7 +10,7 @@ import pytest
 
 from streaminfer import fit
 from streaminfer.bus.protocol import Output
-from streaminfer.runtime import names
+from streaminfer.runtime import names, word_batch_store, word_minibatch, word_shard, worker
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
 from tests.runtime.word_rig import SERIAL, WordRig, documents, n_words, word_spec
@@ -102,14 +102,52 @@ def test_only_batches_that_changed_are_written() -> None:
     assert sorted(keys) == sorted([b"0/0/0", b"0/8/0", b"0/16/0"] * EPOCHS)
 
 
-@pytest.mark.parametrize("fault", ["missing", "other bytes"])
+@pytest.mark.parametrize("fault", ["missing", "other bytes", "older"])
 def test_batches_that_are_not_those_of_the_snapshot_stop_the_master(fault: str) -> None:
-    rig = WordRig(spec_of("memoized"))
+    rig = WordRig(spec_of("memoized", minibatch=12))
     rig.send_rows(documents(24))
     settled(rig, rig.master(), rig.worker())
     topic = names.topic(rig.spec, "statistics")
-    value = None if fault == "missing" else json.dumps({}).encode()
-    rig.bus.publish([Output(topic, value, b"0/8/0", 0)])
+    first = next(record.value for record in statistics(rig) if record.key == b"0/0/0")
+    value = {"missing": None, "other bytes": json.dumps({}).encode(), "older": first}[fault]
+    rig.bus.publish([Output(topic, value, b"0/0/0", 0)])
     rig.clock.advance(30)
     with pytest.raises(Fatal, match="the batches there are not those of the posterior's version"):
         rig.run(rig.master(), rounds=5)
+
+
+def test_batches_are_restored_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, rows = WordRig(spec_of("memoized")), documents(80)
+    rig.send_rows(rows)
+    settled(rig, rig.master(), rig.worker())
+    monkeypatch.setattr(word_batch_store, "STEP_BYTES", 1)
+    monkeypatch.setattr(word_batch_store, "STEP", 1)
+    rig.clock.advance(30)
+    master = rig.master()
+    rig.run(master, rounds=12)
+    assert not master._shards, "ten batches were read in fewer steps"
+    more = documents(8, seed=2)
+    rig.send_rows(more)
+    settled(rig, master, rig.worker("w2"))
+    rig.assert_all_words([*rows, *more])
+
+
+def test_many_changed_batches_are_published_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_shard, "MAX_DIRTY_BYTES", 1)
+    rig = WordRig(spec_of("memoized", snapshot_ms=3_600_000, max_staleness=8))
+    rig.send_rows(documents(40))
+    rig.run(rig.master(), rig.worker(), rounds=20)
+    assert rig.blocks()[0].snapshot.n_events == 40
+
+
+@pytest.mark.parametrize("limit", ["words", "bytes"])
+def test_a_minibatch_that_cannot_be_one_batch_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut where it is full it would be another batch at the next visit, if one of its documents was gone by then."""
+    if limit == "words":
+        monkeypatch.setattr(word_minibatch, "INCREMENT_BYTES", 400)
+    else:
+        monkeypatch.setattr(worker, "WORDS_BYTES", 200)
+    rig = WordRig(spec_of("memoized"))
+    rig.send_rows(documents(24))
+    with pytest.raises(Fatal, match=r"8 documents are too many for one batch .* make inference.minibatch smaller"):
+        rig.run(rig.master(), rig.worker(), rounds=20)

@@ -19,6 +19,8 @@ SHAPE: Final = 100.0
 """Of the Gamma(100, 1/100) draws of Hoffman et al. (2010): mean 1, sd 0.1."""
 MOST_KEPT: Final = 8_000_000
 """Numbers of draws that are kept, 64 MB."""
+MOST_WORDS: Final = 250_000
+"""Words of which draws are kept, some 40 MB more."""
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -33,11 +35,14 @@ class Starts:
     def of(self, words: Sequence[bytes]) -> Matrix:
         """`start` of words."""
         new = [word for word in words if word not in self._rows]
-        if new and (len(self._rows) + len(new)) * self._k > MOST_KEPT:
+        known = len(self._rows)
+        if new and known + len(new) > min(MOST_WORDS, MOST_KEPT // self._k):
             return start(words, self._k, self._seed)
         if new:
-            self._kept = np.concatenate([self._kept, start(new, self._k, self._seed)])
-            self._rows.update({word: len(self._rows) + i for i, word in enumerate(new)})
+            if known + len(new) > len(self._kept):
+                self._kept = np.resize(self._kept, (2 * (known + len(new)), self._k))
+            self._kept[known : known + len(new)] = start(new, self._k, self._seed)
+            self._rows.update({word: known + i for i, word in enumerate(new)})
         return self._kept[np.fromiter(map(self._rows.__getitem__, words), dtype=np.intp, count=len(words))]
 
 
