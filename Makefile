@@ -25,7 +25,7 @@ peers: # the same, and a client of Kafka that nobody here wrote
 	@tests/brokers/install.sh kcat
 
 test: .venv/dev peers ## set up, then all tests that CI runs
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not long" -q
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not long" -q
 
 test-long: .venv/dev peers ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q

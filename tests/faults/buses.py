@@ -23,14 +23,11 @@ def kafka(request: pytest.FixtureRequest, folder: Path) -> str:
 BUSES: dict[str, Callable[[pytest.FixtureRequest, Path], str]] = {"embedded": embedded, "kafka": kafka}
 """Each gives the URL of a bus that nobody else uses; processes of this machine can open it."""
 
-MARKS: dict[str, tuple[Any, ...]] = {"embedded": (pytest.mark.xdist_group("processes"),), "kafka": ()}
-"""On the embedded bus these tests keep a core busy: one after the other. On Kafka they wait more than they work."""
-
 
 def params(later: tuple[str, ...] = ()) -> list[Any]:
     """Every bus; those of `later` only in the long run."""
     long = {name: (pytest.mark.long,) if name in later else () for name in BUSES}
-    return [pytest.param(bus, id=name, marks=[*MARKS[name], *long[name]]) for name, bus in BUSES.items()]
+    return [pytest.param(bus, id=name, marks=long[name]) for name, bus in BUSES.items()]
 
 
 def params_with(rows: Mapping[str, Sequence[tuple[Any, ...]]], label: Callable[[Any], str] = str) -> list[Any]:

@@ -205,8 +205,11 @@ def sweep(folder: Path, url: str, role: str, after: bool, events: int, chunk: in
 
 
 WAYS = [(role, after) for role in ROLES for after in (False, True)]
-KAFKA_WAYS = [("worker", True), ("master", False), ("produce", True)]
-"""In every run: each service once, some dying before and some after; all of them in the long run."""
+IN_EVERY_RUN = {
+    "embedded": [("worker", False), ("master", True), ("produce", False), ("lonely-worker", True)],
+    "kafka": [("master", False), ("worker", True)],
+}
+"""Some dying before and some after; all of them in the long run."""
 
 EVENTS = {"embedded": 96, "kafka": 32}
 EVENTS_LONG = {"embedded": 320, "kafka": 96}
@@ -218,7 +221,7 @@ def cases(ways: dict[str, list[tuple[str, bool]]]) -> Any:
     return pytest.mark.parametrize(("bus_url", "role", "after"), found, indirect=["bus_url"])
 
 
-@cases({"embedded": WAYS, "kafka": KAFKA_WAYS})
+@cases(IN_EVERY_RUN)
 def test_a_death_at_any_boundary_loses_nothing_and_repeats_nothing(
     tmp_path: Path, bus_url: str, role: str, after: bool
 ) -> None:

@@ -102,7 +102,8 @@ def test_killed_workers_and_masters_of_a_posterior_that_forgets(programs: Progra
     play(programs, bus_url, case, 5, seed=7, **inference)
 
 
-@kafka_later
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_killed_workers_and_masters_of_a_window(programs: Programs, bus_url: str) -> None:
     """Two rows of three are in the window in the end, all of them passed through it."""
     case, inference = last_seconds("linear_regression", 25_000, span=18_000)

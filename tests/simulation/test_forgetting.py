@@ -18,8 +18,9 @@ HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
 WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
 """Of seven positions, each in a pane of its own; of panes of two positions that are never full; of time."""
 KINDS = [*HALF_LIVES, *WINDOWS]
-SCHEDULES = 250
+SCHEDULES = 100
 LONG_SCHEDULES = 5000
+FOUND_WITHIN = 250
 
 
 @pytest.mark.parametrize("forget", KINDS, ids=str)
@@ -50,7 +51,9 @@ class ClocksLost(Master):
 
 @pytest.mark.parametrize("forget", HALF_LIVES, ids=str)
 def test_a_master_that_loses_its_clocks_is_found(forget: dict[str, float]) -> None:
-    shows_a_bug(lambda seed: play(seed, lambda: Services(master=ClocksLost), forget), SCHEDULES, "weighted otherwise")
+    shows_a_bug(
+        lambda seed: play(seed, lambda: Services(master=ClocksLost), forget), FOUND_WITHIN, "weighted otherwise"
+    )
 
 
 class _PanesApart(Shard):
@@ -88,7 +91,7 @@ class DeadPanesKept(Master):
 def test_a_master_whose_panes_are_not_its_snapshots_stops(forget: dict[str, float], planted: type[Master]) -> None:
     shows_a_bug(
         lambda seed: play(seed, lambda: Services(master=planted), forget),
-        SCHEDULES,
+        FOUND_WITHIN,
         "the panes there are not those of the posterior's version",
         Fatal,
     )
