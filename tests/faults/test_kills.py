@@ -86,7 +86,7 @@ def play(programs: Programs, url: str, case: Case, kills: int, seed: int, **infe
     assert len(seen) > kills, "the subscriber saw little of what happened"
 
 
-EVENTS_AND_KILLS = {"embedded": (60_000, 10), "kafka": (30_000, 5)}
+EVENTS_AND_KILLS = {"embedded": (30_000, 5), "kafka": (30_000, 5)}
 LONGER = {"embedded": (150_000, 30), "kafka": (75_000, 15)}
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
-from tests.faults.buses import kafka_later
 from tests.faults.identical import Approximate, lda
 from tests.faults.programs import Programs
 from tests.faults.test_kills import play
@@ -27,7 +27,8 @@ class Counted(Approximate):
         np.testing.assert_allclose(natural.sum(axis=0) - 0.01 * len(natural), counts, rtol=1e-9)
 
 
-@kafka_later
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_killed_workers_and_masters_of_topics_lose_no_word_and_repeat_none(programs: Programs, bus_url: str) -> None:
     case = lda(24_000)
     sharded = Counted({**case.model, "shards": 2}, case.header, case.rows, case.natural, case.parameters)
