@@ -19,7 +19,7 @@ from streaminfer.models.documents import Documents
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import word_learning, words
+from streaminfer.variational import word_fold, word_learning, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda.local import local
@@ -49,7 +49,7 @@ class Loop:
             self._spec.fingerprint, "bench", "", 0, at, at + batch.documents.n, batch.documents.n, 0, 0,
             self.block.snapshot.version, found, rows, keys=keys,
         )  # fmt: skip
-        snapshot, _ = words.add(model, inference, self.block, increment)
+        snapshot, _ = word_fold.add(model, inference, self.block, increment)
         self.block = self.block._replace(snapshot=replace(snapshot, version=snapshot.version + 1))
 
     def _learned(self, batch: Bagged, shards: word_learning.ShardOf) -> Matrix:

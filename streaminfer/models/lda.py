@@ -1,7 +1,7 @@
 """Latent Dirichlet allocation (Blei, Ng, Jordan 2003): topics are distributions of words, documents mixtures of topics.
 
 theta_d ~ Dirichlet(document), beta_k ~ Dirichlet(topic); each word of a document is of a topic z ~ theta_d and drawn
-from beta_z. The algorithms are in `variational.lda`, the fold of their statistics in `variational.words`.
+from beta_z. The algorithms are in `variational.lda`, the fold of their statistics in `variational.word_fold`.
 """
 
 from __future__ import annotations

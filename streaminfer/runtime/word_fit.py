@@ -12,7 +12,7 @@ from streaminfer.runtime import word_minibatch
 from streaminfer.runtime.manifests import whole
 from streaminfer.runtime.view import PosteriorSnapshot, documents
 from streaminfer.spec import Spec
-from streaminfer.variational import epochs, word_learning, words
+from streaminfer.variational import epochs, word_fold, word_learning, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda.start import Starts
@@ -61,7 +61,7 @@ def _turned(spec: Spec, model: Lda, block: Block) -> Snapshot:
     """The snapshot of a shard at the start of the next pass, where there is one."""
     before = block.snapshot
     snapshot = epochs.turned(epochs.fixed(before, before.ends), spec.inference.n_epochs)
-    return words.mended(model, block._replace(snapshot=snapshot)) if snapshot.epoch != before.epoch else snapshot
+    return word_fold.mended(model, block._replace(snapshot=snapshot)) if snapshot.epoch != before.epoch else snapshot
 
 
 def _folded(
@@ -72,5 +72,5 @@ def _folded(
         n_lost=0, epoch=block.snapshot.epoch, **what,
     )  # fmt: skip
     watch = spec.drift if shard == 0 else None
-    snapshot, _ = words.add(model, spec.inference, block, increment, None, watch)
+    snapshot, _ = word_fold.add(model, spec.inference, block, increment, None, watch)
     return replace(snapshot, version=snapshot.version + 1)

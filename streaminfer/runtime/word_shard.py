@@ -13,7 +13,7 @@ from streaminfer.runtime.keyed_shard import MAX_DIRTY_BYTES, KeyedShard
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.word_batch_store import WordBatchStore
-from streaminfer.variational import words
+from streaminfer.variational import word_fold, words
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.memoized import TooManyBatches
 from streaminfer.variational.snapshot import Snapshot
@@ -90,7 +90,7 @@ class WordShard(KeyedShard):
     def turn(self) -> bool:
         turned = super().turn()
         if turned:
-            self.snapshot = words.mended(self._words, self._block)
+            self.snapshot = word_fold.mended(self._words, self._block)
         return turned
 
     def commit(self, member: Member, now_ms: int) -> None:
@@ -117,7 +117,9 @@ class WordShard(KeyedShard):
         watch = spec.drift if self.partition.index == 0 else None  # only the first shard's increments have scores
         before = self.snapshot
         try:
-            self.snapshot, outcome = words.add(self._words, spec.inference, self._block, increment, base_events, watch)
+            self.snapshot, outcome = word_fold.add(
+                self._words, spec.inference, self._block, increment, base_events, watch
+            )
         except TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)

@@ -16,6 +16,7 @@ from streaminfer.families import FAMILIES
 from streaminfer.models.model import DomainError, Filter, Latent, Model, Posterior, is_conjugate
 from streaminfer.variational import svb
 from streaminfer.variational.base import Base
+from tests.contracts.model_harness import is_accepted
 from tests.models.examples import Example, model_of
 from tests.models.latent_examples import LATENT_EXAMPLES
 
@@ -41,14 +42,6 @@ def streamed(model: Model, example: Example, seed: int, sizes: tuple[int, ...] =
     for n in sizes:
         statistics = model.merge(statistics, learned(model, statistics, example.events(rng, n)))
     return statistics
-
-
-def is_accepted(model: Model, statistics: np.ndarray) -> bool:
-    try:
-        model.posterior(statistics)
-    except DomainError:
-        return False
-    return True
 
 
 def assert_finite(model: Model, statistics: np.ndarray) -> Posterior:

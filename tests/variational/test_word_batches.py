@@ -14,7 +14,7 @@ from streaminfer.models.bagged import Bagged
 from streaminfer.models.documents import Documents
 from streaminfer.models.lda import Lda
 from streaminfer.spec import Spec
-from streaminfer.variational import epochs, memoized, word_learning, words
+from streaminfer.variational import epochs, memoized, word_fold, word_learning, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
@@ -87,7 +87,7 @@ def made(spec: Spec, block: Block, begin: int, end: int, **more: Any) -> Increme
 
 
 def folded(spec: Spec, block: Block, increment: Increment) -> tuple[Block, Outcome]:
-    snapshot, outcome = words.add(model_of(spec), spec.inference, block, increment)
+    snapshot, outcome = word_fold.add(model_of(spec), spec.inference, block, increment)
     return block._replace(snapshot=snapshot), outcome
 
 
@@ -108,7 +108,7 @@ def visits(spec: Spec, mends: bool = True) -> Iterator[Visit]:
             yield Visit(increment, block, DOCUMENTS.select(np.arange(begin, end)), base)
         block = turned(spec, block)
         if mends:
-            block = block._replace(snapshot=words.mended(model_of(spec), block))
+            block = block._replace(snapshot=word_fold.mended(model_of(spec), block))
 
 
 def dense(increment: Increment) -> np.ndarray:
@@ -181,7 +181,7 @@ def bounds(n_epochs: int, minibatch: int) -> np.ndarray:
                 topics, gamma = topics_of(spec, block), np.vstack([gammas[at] for at in sorted(gammas)])
                 found.append(SETTING.elbo(topics, DOCUMENTS, gamma))
         block = turned(spec, block)
-        block = block._replace(snapshot=words.mended(model_of(spec), block))
+        block = block._replace(snapshot=word_fold.mended(model_of(spec), block))
     return np.array(found)
 
 
@@ -194,7 +194,7 @@ def test_the_bound_never_falls_over_visits(minibatch: int) -> None:
 
 def test_visits_that_leave_the_old_statistics_in_let_the_bound_fall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Batch, "aligned", lambda self, _: np.zeros_like(self.statistics))
-    monkeypatch.setattr(words, "mended", lambda _, block: block.snapshot)
+    monkeypatch.setattr(word_fold, "mended", lambda _, block: block.snapshot)
     found = bounds(15, 20)
     assert (np.diff(found) < -1e-5 * np.abs(found[1:])).any()
 
@@ -272,7 +272,7 @@ def test_roundings_are_mended_at_the_end_of_a_pass_where_they_matter() -> None:
     block.arena.published()
     block.arena.statistics[3] += 1e-9
     block.arena.statistics[5] *= 1 + 1e-15
-    after = block._replace(snapshot=words.mended(model, block))
+    after = block._replace(snapshot=word_fold.mended(model, block))
     assert {entry.label for entry in block.arena.changed()} == {block.arena.labels[3]}
     np.testing.assert_array_equal(block.arena.statistics[3], exact[3])
     assert words.complete(model, after)
@@ -287,7 +287,7 @@ def test_a_row_that_is_mended_is_counted_beyond_what_float64_can_add() -> None:
     n_words = words.counted(block.arena.counts[: len(block.arena)])
     block = block._replace(snapshot=replace(block.snapshot, statistics=head._replace(n_words=n_words).vector()))
     block.arena.statistics[3] += 1e-9
-    after = block._replace(snapshot=words.mended(model, block))
+    after = block._replace(snapshot=word_fold.mended(model, block))
     assert words.complete(model, after)
     assert not words.complete(model, block)
 

@@ -12,7 +12,7 @@ from streaminfer import parse_spec
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import DomainError
 from streaminfer.spec import Spec
-from streaminfer.variational import words
+from streaminfer.variational import word_fold, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.blend import TAIL
 from streaminfer.variational.fold import Outcome
@@ -56,7 +56,7 @@ def empty(spec: Spec) -> Block:
 
 
 def folded(spec: Spec, block: Block, made: Increment, **more: Any) -> tuple[Block, Outcome]:
-    snapshot, outcome = words.add(model_of(spec), spec.inference, block, made, **more)
+    snapshot, outcome = word_fold.add(model_of(spec), spec.inference, block, made, **more)
     return block._replace(snapshot=snapshot), outcome
 
 
