@@ -56,7 +56,7 @@ class Loop:
         """What `word_learning.learn` does, without the score."""
         model, inference, blocks = self._model, self._spec.inference, [self.block]
         topics = word_learning.topics_of(model, inference, blocks, batch.labels, shards)
-        topics = word_learning.started(model, inference, blocks, batch.labels, shards, topics, self._starts)
+        topics = word_learning.started(inference, blocks, batch.labels, shards, topics, self._starts)
         began = time.perf_counter()
         statistics = local(topics, batch.documents, model.alpha).statistics
         self.local_s += time.perf_counter() - began

@@ -126,7 +126,10 @@ def print_summary(found: PosteriorSnapshot) -> None:
     """The posterior as a table."""
     snapshot, model = found.snapshot, found.spec.model
     name = found.name if found.key is None else f"{found.name} of {found.key}"
-    print(f"{name}: {found.spec.kind} by {found.spec.inference.method}, {model.exactness}, version {found.version}")
+    n_epochs = found.spec.inference.n_epochs
+    passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
+    how = f"{found.spec.kind} by {found.spec.inference.method}, {model.exactness}"
+    print(f"{name}: {how}, version {found.version}{passes}")
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)

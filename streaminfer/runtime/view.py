@@ -180,7 +180,13 @@ class PosteriorSnapshot:
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
-    def _score(self) -> float | None:
+    @property
+    def epoch(self) -> int:
+        """Which pass over the data it is of, from 0."""
+        return self.snapshot.epoch
+
+    @property
+    def score(self) -> float | None:
         """The mean log predictive density of events before they were absorbed; None where nobody knows it.
 
         Of a key nobody adds it up, but where nothing is forgotten the densities' product is the marginal likelihood.
@@ -224,7 +230,7 @@ class PosteriorSnapshot:
             "family": self.posterior.family,
             **self._numbers(),
             "log_evidence": _plain(np.float64(self.log_evidence())),
-            "score": self._score(),
+            "score": self.score,
             "drift": self.drift,
             "epoch": snapshot.epoch,
             "frontier": self.frontier,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Filter, Latent, Model
@@ -144,6 +149,35 @@ class StepSize:
             return self.constant
         return float(((TAU if self.tau is None else self.tau) + t) ** -(self.kappa or KAPPA))
 
+    def left(self, n: int) -> float:
+        """What n steps leave of where they began: (1 - rho_1) ... (1 - rho_n)."""
+        if self.constant is not None:
+            return (1 - self.constant) ** n
+        total, (blocks, rest) = 0.0, divmod(n, BLOCK)
+        for i in range(blocks):
+            total += _block(self, i)
+            if total < NOTHING:
+                return 0.0
+        return math.exp(total + (float(_logs(self, blocks)[rest - 1]) if rest else 0.0))
+
+
+BLOCK: Final = 4096
+NOTHING: Final = -100.0
+"""The log of what is nothing."""
+
+
+@cache
+def _block(step: StepSize, block: int) -> float:
+    """The sum of log(1 - rho) over a block of steps."""
+    return float(_logs(step, block)[-1])
+
+
+@lru_cache(maxsize=8)
+def _logs(step: StepSize, block: int) -> NDArray[np.float64]:
+    """The same over its first, its first two and so on; the size of a first step may be 1."""
+    sizes = np.array([step.at(t) for t in range(BLOCK * block + 1, BLOCK * (block + 1) + 1)])
+    return np.asarray(np.cumsum(np.log1p(-np.minimum(sizes, 1 - 2.0**-53))), dtype=np.float64)
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:
@@ -205,6 +239,8 @@ def check_inference(kind: str, model: Model, inference: Inference) -> None:
         value = getattr(inference, name)
         if value is not None and inference.method not in methods:
             rule = f"means nothing with the method {inference.method}, only with {' or '.join(methods)}: leave it out"
+            if isinstance(value, StepSize):
+                value = {key: number for key, number in asdict(value).items() if number is not None}
             raise OptionsError(name, rule, value)
     if inference.method == "memoized" and inference.linger_ms != 0:
         rule = "must be 0 with the method memoized, whose batches must be the same in every epoch: leave it out"

@@ -87,14 +87,17 @@ def tape_bytes(size: int, columns: int) -> int:
     return MAX_COLUMNS * 8 * columns // column_bytes(size, WHOLE_NUMBER) - RECORD
 
 
-def check_key(kind: str, model: Model, minibatch: int, columns: int | None) -> None:
-    """Raises OptionsError where there cannot be one posterior for each key.
+def check_key(kind: str, model: Model, minibatch: int, columns: int | None, field: str) -> None:
+    """Raises OptionsError where there cannot be one posterior for each value of a field.
 
     `columns`: how many a row has where a record has many events; None where it is one.
     """
     if model.needs_base:
-        rule = f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key"
-        raise OptionsError("key", rule, kind)
+        rule = (
+            f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key; "
+            "leave it out, or take a spec and a topic for each key"
+        )
+        raise OptionsError("key", rule, field)
     if model.size > MAX_STATISTICS:
         rule = f"needs a model of at most {MAX_STATISTICS} statistics for each key: use fewer fields or categories"
         raise OptionsError("key", rule, model.size)

@@ -93,14 +93,14 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         fields = spec.event_fields
     with _together("", file):
         if spec.words is not None:
-            reacts = spec.drift is not None and spec.drift.react is not None
-            check_words(kind, spec.data.format, key is not None, reacts, spec.inference, spec.shards)
+            react = None if spec.drift is None else spec.drift.react
+            check_words(kind, spec.data.format, react, spec.inference, spec.shards)
         check_format(spec.data, fields)
     with _together("inference", file):
         inference_section.check_inference(kind, model, spec.inference)
     if key is not None:
         with _together("", file):
-            check_key(kind, model, spec.inference.minibatch, spec.row_columns)
+            check_key(kind, model, spec.inference.minibatch, spec.row_columns, key["field"])
         _check_alone(spec, file)
     _check_window(spec, file)
     _check_reaction(spec, file)

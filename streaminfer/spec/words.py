@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from streaminfer.models.bags import MAX_BYTES
 from streaminfer.models.lda import Lda
 from streaminfer.models.options import OptionsError
 from streaminfer.models.vocabulary import MOST, fault
+from streaminfer.spec.drift import Reaction
 from streaminfer.spec.inference import Inference
 
 FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
@@ -58,21 +60,21 @@ def digest(words: Sequence[str]) -> str:
     return found.hexdigest()
 
 
-def check_words(kind: str, form: str, keyed: bool, reacts: bool, inference: Inference, shards: int) -> None:
+def check_words(kind: str, form: str, react: Reaction | None, inference: Inference, shards: int) -> None:
     """Raises OptionsError, with the section in its name, where something is set that words cannot have."""
     if form != "json":
         raise OptionsError("data.format", f"must be json with the model {kind}: documents are no rows of numbers", form)
-    if keyed:
-        rule = f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key"
-        raise OptionsError("key", rule, kind)
     if inference.forget is not None:
         rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take svi with constant steps"
         raise OptionsError("inference.forget", rule, dict(inference.forget))
     if inference.n_epochs > 1 and shards > 1:
-        rule = "must be 1 with more than one epoch: each master would fix the ends of every pass by itself"
+        rule = (
+            "must be 1 with more than one epoch, as each master would fix the ends of every pass by itself: set it "
+            "to 1, or leave inference.epochs out"
+        )
         raise OptionsError("model.shards", rule, shards)
-    if reacts:
-        raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", "forget")
+    if react is not None:
+        raise OptionsError("drift.react", f"must be report with {kind}: nothing decays its topics", asdict(react))
     if inference.step is not None and inference.step.constant == 1:
         rule = f"must be below 1 with {kind}: each minibatch would replace all topics, and leave none of other words"
         raise OptionsError("inference.step.constant", rule, inference.step.constant)

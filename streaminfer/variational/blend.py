@@ -3,7 +3,9 @@
 Seed, algorithm «SVI»; Hoffman et al. 2013. With a minibatch B of expected statistics s,
 lambda <- (1 - rho_t) lambda + rho_t (eta_0 + N / |B| s). What is held is the blend of statistics *of one event*,
 S <- (1 - rho_t) S + rho_t s / |B|, and lambda = eta_0 + N S with the N of the moment: so an N that grows is right for
-old minibatches too (statistics that were scaled when they were sent would keep the N of then).
+old minibatches too (statistics that were scaled when they were sent would keep the N of then). Where N is the number of
+events seen so far, S is divided by the weights that all minibatches have in it, 1 - (1 - rho_1) ... (1 - rho_t): else
+the first posteriors would stand for a small part of what was seen.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 
 from streaminfer.models.model import Model, Vector
 from streaminfer.spec import Inference
+from streaminfer.variational import tail_average
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -42,16 +45,25 @@ def blended(model: Model, old: Vector, new: Vector, rho: float) -> Vector:
 
 def iterate(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
     """The statistics that the next step starts from; of other methods those that are held."""
-    return _of_all(model, inference, snapshot, snapshot.statistics)
+    return (
+        model.scale(snapshot.statistics, of_all(inference, snapshot))
+        if inference.method == "svi"
+        else snapshot.statistics
+    )
 
 
 def published(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
     """The statistics of the posterior that a snapshot publishes: of constant steps those of the average."""
-    held = snapshot.statistics if snapshot.average is None else snapshot.average
-    return _of_all(model, inference, snapshot, held)
+    if snapshot.average is None:
+        return iterate(model, inference, snapshot)
+    return model.scale(snapshot.average, of_all(inference, snapshot, averaged=True))
 
 
-def _of_all(model: Model, inference: Inference, snapshot: Snapshot, held: Vector) -> Vector:
-    if inference.method != "svi":
-        return held
-    return model.scale(held, inference.population or snapshot.n_events)
+def of_all(inference: Inference, snapshot: Snapshot, averaged: bool = False) -> float:
+    """How often what svi holds of one event counts: it stands for all; `averaged` where it is the average."""
+    n, step = snapshot.n_steps, inference.step
+    if inference.population is not None or step is None or n == 0:
+        return float(inference.population or snapshot.n_events)
+    if averaged and step.constant is not None:
+        return snapshot.n_events / tail_average.weight(n, step.constant)
+    return snapshot.n_events / (1 - step.left(n))

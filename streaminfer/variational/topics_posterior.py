@@ -12,9 +12,9 @@ from streaminfer.models.bagged import Bagged
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix, Moments, Vector
 from streaminfer.spec import Inference
+from streaminfer.variational import blend
 from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.word_learning import weight
 from streaminfer.variational.words import Block, published
 
 
@@ -76,5 +76,6 @@ def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> T
     for block in blocks:
         labels = list(block.arena.rows)
         rows = published(model, inference, block, labels)
-        natural[:, [places[label] for label in labels]] += weight(inference, block) * rows.T
+        times = blend.of_all(inference, block.snapshot, averaged=True) if inference.method == "svi" else 1.0
+        natural[:, [places[label] for label in labels]] += times * rows.T
     return TopicsPosterior(model, words, natural)

@@ -13,6 +13,7 @@ from streaminfer.models.documents import Documents
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.spec import Inference
+from streaminfer.variational import blend
 from streaminfer.variational.arena import NONE
 from streaminfer.variational.increment import ByKey
 from streaminfer.variational.lda.absorb import ITERATIONS, absorb
@@ -31,7 +32,7 @@ ShardOf = NDArray[np.intp]
 
 def weight(inference: Inference, block: Block) -> float:
     """How often what is held counts: by svi it is of one document, and stands for all."""
-    return float(inference.population or block.snapshot.n_events) if inference.method == "svi" else 1.0
+    return blend.of_all(inference, block.snapshot) if inference.method == "svi" else 1.0
 
 
 def topics_of(
@@ -73,7 +74,7 @@ def learn(
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
     if inference.method == "svi":
-        begun = started(model, inference, blocks, batch.labels, shards, topics, starts)
+        begun = started(inference, blocks, batch.labels, shards, topics, starts)
         statistics = local(begun, batch.documents, model.alpha).statistics
     elif again and inference.method == "memoized":
         statistics = local(topics, batch.documents, model.alpha).statistics
@@ -86,7 +87,6 @@ def learn(
 
 
 def started(
-    model: Lda,
     inference: Inference,
     blocks: Sequence[Block],
     labels: Sequence[bytes],
@@ -98,21 +98,14 @@ def started(
 
     Of all other words the start is 1 in the mean, and that is what counts in the totals.
     """
-    left = np.array([_left(model, inference, block) for block in blocks])
+    step = inference.step
+    left = np.array([1.0 if step is None else step.left(block.snapshot.n_steps) for block in blocks])
     if not left.max() > NEGLIGIBLE:
         return topics
     new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts
     sizes = np.maximum([len(block.arena) for block in blocks], new)
     rows = left[shards][:, None] * starts.of(labels)
     return Topics(topics.rows + rows, topics.totals + float(left @ sizes))
-
-
-def _left(model: Lda, inference: Inference, block: Block) -> float:
-    """How much of the start is left after the steps of a shard; the first one is not in its L (see `words`)."""
-    if block.snapshot.n_steps == 0 or inference.step is None:
-        return 1.0
-    log_weight = head_of(model, block.snapshot.statistics).log_weight
-    return float((1 - inference.step.at(1)) * np.exp(log_weight))
 
 
 def starts_of(model: Lda) -> Starts:

@@ -5,7 +5,7 @@ rows of the increment, each is kept as of the step that touched it last, with L 
 What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
 By memoized a visit takes what its batch said before away and adds what it says now (see `word_batches`); what roundings
 leave of that is mended at the end of every pass. Where steps of svi are constant a row has K more numbers, its average
-(see `word_average`), as of the same step.
+(see `tail_average`), as of the same step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streaminfer.models.model import DomainError, Matrix, Model, Vector
 from streaminfer.spec import Inference
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.variational.word_average import weights
+from streaminfer.variational.tail_average import weights
 from streaminfer.variational.word_batches import Batches
 
 BEYOND: Final = 2

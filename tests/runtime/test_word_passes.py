@@ -10,6 +10,7 @@ import pytest
 
 from streaminfer import fit
 from streaminfer.bus.protocol import Output
+from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime import names, word_batch_store, word_minibatch, word_shard, worker
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
@@ -151,3 +152,14 @@ def test_a_minibatch_that_cannot_be_one_batch_is_refused(limit: str, monkeypatch
     rig.send_rows(documents(24))
     with pytest.raises(Fatal, match=r"8 documents are too many for one batch .* make inference.minibatch smaller"):
         rig.run(rig.master(), rig.worker(), rounds=20)
+
+
+def test_a_summary_says_which_pass_it_is_of(capsys: pytest.CaptureFixture[str]) -> None:
+    rig = WordRig(spec_of("memoized"))
+    rig.send_rows(documents(24))
+    settled(rig, rig.master(), rig.worker())
+    found = rig.found()
+    assert (found.epoch, found.score) == (EPOCHS - 1, found.snapshot.score / 24)
+    print_summary(found)
+    assert "lda by memoized, bound, version" in (first := capsys.readouterr().out.splitlines()[0])
+    assert first.endswith(", pass 3 of 3")

@@ -30,7 +30,8 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("model", "sections", "names"),
     [
-        ({}, {"key": "city"}, "key: cannot be set with lda"),
+        ({}, {"key": "city"}, "for each key (got 'city')"),
+        ({}, {"inference": {"method": "memoized", "step": {"constant": 0.1}}}, "leave it out (got {'constant': 0.1})"),
         ({}, {"data": {"format": "rows"}}, "data.format: must be json with the model lda"),
         ({}, {"data": {"format": "avro"}}, "data.format: must be json with the model lda"),
         ({}, {"inference": {"forget": {"half_life_events": 9}}}, "inference.forget: cannot be set with lda"),

@@ -1,7 +1,8 @@
 """Topics by svi through the worker's and the master's pure code: the start fades and is not dropped.
 
 The corpus, the start and the order of minibatches are fixed, so there are no false alarms; limits are half of what was
-measured (0.44 above the words' frequencies, 0.10 above a run that drops the start after its first step).
+measured (0.66 above the words' frequencies, 0.019 above a run that drops the start after its first step, 0.15 above one
+whose first posteriors stand for less than what was seen).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from streaminfer import fit, parse_spec
-from streaminfer.variational import word_learning
+from streaminfer.variational import blend, word_learning
 
 TOPICS, WORDS = 20, 1000
 Documents = list[dict[str, list[str]]]
@@ -47,7 +48,7 @@ def frequencies(corpus: Corpus) -> float:
 def test_topics_foretell_better_than_the_words_frequencies(
     corpus: Corpus,
 ) -> None:
-    assert held_out(corpus) > frequencies(corpus) + 0.2
+    assert held_out(corpus) > frequencies(corpus) + 0.33
 
 
 def test_a_start_that_is_dropped_after_the_first_step_costs_quality(
@@ -55,4 +56,11 @@ def test_a_start_that_is_dropped_after_the_first_step_costs_quality(
 ) -> None:
     kept = held_out(corpus)
     monkeypatch.setattr(word_learning, "NEGLIGIBLE", 1 - 1e-9)
-    assert held_out(corpus) < kept - 0.05
+    assert held_out(corpus) < kept - 0.009
+
+
+def test_first_posteriors_of_less_than_was_seen_cost_quality(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake: the blend of few steps is taken for a mean, though most of its weight is on nothing."""
+    kept = held_out(corpus)
+    monkeypatch.setattr(blend, "of_all", lambda _, snapshot, averaged=False: float(snapshot.n_events))
+    assert held_out(corpus) < kept - 0.1

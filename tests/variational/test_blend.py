@@ -148,3 +148,24 @@ def test_as_many_events_may_come_between_as_the_base_had(seen: int, of_base: int
         after, outcome = fold.add(MODEL, before, given, 0, inference=rules, base_events=of_base)
         assert outcome is (Outcome.FOLDED if fits else Outcome.STALE_BASE)
         assert after.frontier[0] == (1 if fits else 0)
+
+
+@pytest.mark.parametrize("step", [{"tau": 64}, {"tau": 0, "kappa": 0.6}, {"tau": 3, "kappa": 1.0}, {"constant": 0.05}])
+@pytest.mark.parametrize("n", [1, 2, 40, 4096, 9000])
+def test_what_steps_leave_of_their_start_is_the_product(step: dict[str, float], n: int) -> None:
+    found = StepSize(**step)
+    direct = np.prod([1 - found.at(t) for t in range(1, n + 1)])
+    assert found.left(n) == pytest.approx(direct, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("step", [{"tau": 64}, {"constant": 0.05}, {"constant": 1.0}])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_with_as_many_as_seen_so_far_a_posterior_stands_for_all_from_the_first_step_on(
+    step: dict[str, float], n: int
+) -> None:
+    """Where all minibatches are alike, the posterior is that of all their events."""
+    rules, events = inference(**step), counts(5)
+    found = stepped(rules, [events] * n)
+    np.testing.assert_allclose(natural(rules, found), exact(np.vstack([events] * n)), rtol=1e-9)
+    of_iterate = MODEL.posterior(blend.iterate(MODEL, rules, found)).natural
+    np.testing.assert_allclose(of_iterate, exact(np.vstack([events] * n)), rtol=1e-9)

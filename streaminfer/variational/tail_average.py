@@ -1,4 +1,4 @@
-"""The average of constant steps for rows of words that few steps touch.
+"""The average of constant steps for what few steps touch, such as the rows of words.
 
 `blend` publishes A_t = (1 - c_t) A_(t-1) + c_t S_t with c_t = 4 / (t + 3). With P_t = t (t + 1) (t + 2) (t + 3) that is
 P_t A_t = the sum over steps j up to t of 4 j (j + 1) (j + 2) S_j. A row that was last touched at step s only decays
@@ -17,8 +17,13 @@ GONE: Final = 60.0
 """What has decayed by exp(-GONE) is nothing: sums end there."""
 
 
+def weight(now: int, rho: float) -> float:
+    """The sum of the weights that minibatches have in the average at step `now`: 1 less what is left of the start."""
+    return 1 - float(weights(np.zeros(1), now, rho)[1][0]) if rho < 1 else 1.0
+
+
 def weights(then: Vector, now: int, rho: float) -> tuple[Vector, Vector]:
-    """How often A and S of rows that steps `then` >= 1 touched last count in their averages at step `now`."""
+    """How often A and S of rows that steps `then` touched last count in their averages at step `now`."""
     steps = now - then
     window = int(min(steps.max(initial=0.0), np.ceil(GONE / -np.log1p(-rho))))
     # Within the window from the newest step back, times what has decayed since: all terms are positive.
