@@ -48,6 +48,7 @@ def test_schedules_of_several_passes(method: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @in_parts(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("method", METHODS)
 def test_more_schedules_of_several_passes(method: str, seeds: range) -> None:
