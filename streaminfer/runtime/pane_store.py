@@ -39,6 +39,13 @@ def misfit(partition: Partition, what: str, snapshot: Snapshot, detail: str) -> 
     )
 
 
+def passed(snapshot: Snapshot, partition: int) -> tuple[int | None, int]:
+    """The positions [start, last) of a partition that a snapshot has batches of; no start where it knows nothing."""
+    frontier = snapshot.frontier.get(partition, -1)
+    last = max(frontier, snapshot.ends.get(partition, -1)) if snapshot.epoch else frontier
+    return snapshot.starts.get(partition), last
+
+
 class Change(NamedTuple):
     """What a clock had, and has now."""
 
@@ -104,8 +111,7 @@ class Batches:
 
     def whole(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Snapshot:
         for index, found in stored.items():
-            start, frontier = snapshot.starts.get(index), snapshot.frontier.get(index, -1)
-            last = max(frontier, snapshot.ends.get(index, -1)) if snapshot.epoch else frontier
+            start, last = passed(snapshot, index)
             if min(found) != start or max(found) >= last:
                 raise DomainError(f"those of partition {index} are not of [{start}, {last})")
         full = memoized.with_batches(model, snapshot, {index: tree.of(model, found) for index, found in stored.items()})

@@ -113,10 +113,14 @@ class Shard:
         try:
             return store.restored(found)
         except Fatal as error:
-            topic, index = names.topic(self._spec, "posterior"), self.partition.index
-            if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != position:
-                raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
+            self._check_newest(position, error)
             raise
+
+    def _check_newest(self, position: int, error: Fatal) -> None:
+        """Raises Unavailable where the posterior goes on after what was read, so that an error may be of that."""
+        topic, index = names.topic(self._spec, "posterior"), self.partition.index
+        if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != position:
+            raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
 
     def restored(self) -> bool:
         """Whether all of the snapshot is here; where it is large, each call reads on."""

@@ -11,7 +11,7 @@ from streaminfer.bus.protocol import Bus, Output, Partition, Reader
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
-from streaminfer.runtime.pane_store import MOST_BATCHES, misfit
+from streaminfer.runtime.pane_store import MOST_BATCHES, misfit, passed
 from streaminfer.spec import Spec
 from streaminfer.variational import words
 from streaminfer.variational.arena import NONE, Arena
@@ -101,8 +101,7 @@ class WordBatchStore:
         if len(self._found) != snapshot.n_batches:
             raise DomainError(f"there are {len(self._found)} and the snapshot says {snapshot.n_batches}")
         for place, _ in self._found:
-            start, frontier = snapshot.starts.get(place.partition), snapshot.frontier.get(place.partition, -1)
-            last = max(frontier, snapshot.ends.get(place.partition, -1)) if snapshot.epoch else frontier
+            start, last = passed(snapshot, place.partition)
             if start is None or not start <= place.begin < last:
                 raise DomainError(
                     f"one of partition {place.partition} begins at {place.begin}, not in [{start}, {last})"

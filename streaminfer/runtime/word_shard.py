@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.bus.protocol import Member, Output, Unavailable
+from streaminfer.bus.protocol import Member, Output
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
@@ -77,9 +77,7 @@ class WordShard(KeyedShard):
         try:
             self._batches = store.restored(self._arena, self.snapshot)
         except Fatal as error:
-            topic, index = self._posterior
-            if self._bus.hidden(topic)[index] or self._bus.ends(topic)[index] != self._restore_end:
-                raise Unavailable(f"{topic}: a newer master has written while this one was reading") from error
+            self._check_newest(self._restore_end, error)
             raise
         return self._batches is not None
 

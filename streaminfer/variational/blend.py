@@ -60,7 +60,9 @@ def published(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
 
 
 def of_all(inference: Inference, snapshot: Snapshot, averaged: bool = False) -> float:
-    """How often what svi holds of one event counts: it stands for all; `averaged` where it is the average."""
+    """How often what is held counts: by svi it is of one event and stands for all; `averaged`: it is an average."""
+    if inference.method != "svi":
+        return 1.0
     n, step = snapshot.n_steps, inference.step
     if inference.population is not None or step is None or n == 0:
         return float(inference.population or snapshot.n_events)

@@ -76,6 +76,6 @@ def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> T
     for block in blocks:
         labels = list(block.arena.rows)
         rows = published(model, inference, block, labels)
-        times = blend.of_all(inference, block.snapshot, averaged=True) if inference.method == "svi" else 1.0
+        times = blend.of_all(inference, block.snapshot, averaged=True)
         natural[:, [places[label] for label in labels]] += times * rows.T
     return TopicsPosterior(model, words, natural)

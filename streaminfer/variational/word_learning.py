@@ -30,11 +30,6 @@ ShardOf = NDArray[np.intp]
 """Which shard each word is of, (m,)."""
 
 
-def weight(inference: Inference, block: Block) -> float:
-    """How often what is held counts: by svi it is of one document, and stands for all."""
-    return blend.of_all(inference, block.snapshot) if inference.method == "svi" else 1.0
-
-
 def topics_of(
     model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf
 ) -> Topics:
@@ -48,8 +43,8 @@ def topics_of(
         of = np.flatnonzero(shards == i)
         head = head_of(model, block.snapshot.statistics)
         places = block.arena.firsts([labels[j] for j in of.tolist()])
-        rows[of] = weight(inference, block) * held(model, block.arena, places, head.log_weight)
-        totals += weight(inference, block) * head.sums
+        rows[of] = blend.of_all(inference, block.snapshot) * held(model, block.arena, places, head.log_weight)
+        totals += blend.of_all(inference, block.snapshot) * head.sums
         n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
     size = n_words if model.vocabulary is None else len(model.vocabulary)
     return Topics(model.concentration + rows, model.concentration * size + totals)
