@@ -30,6 +30,8 @@ class Declaration:
     readers: tuple[str, ...]
     only_with: tuple[str, ...] | None
     """A spec must have one of these to have this topic: windows, or a method of inference; None: every spec has it."""
+    earlier: Mapping[int, str]
+    """The files of the schemas that older versions wrote, by their ids."""
 
     def topic(self, spec_name: str) -> str:
         """The full name of this topic for a spec."""
@@ -81,4 +83,5 @@ def _declaration(row: dict[str, Any]) -> Declaration:
         writers=tuple(row["writers"]),
         readers=tuple(row["readers"]),
         only_with=tuple(row["only_with"]) if "only_with" in row else None,
+        earlier={each["schema_id"]: each["schema"] for each in row.get("earlier", ())},
     )

@@ -41,7 +41,7 @@ class Loop:
         at, model, inference = self.block.snapshot.frontier[0], self._model, self._spec.inference
         shards = np.zeros(len(batch.labels), dtype=np.intp)
         if self._scored:
-            statistics, found = word_learning.learn(model, inference, [self.block], batch, shards, self._starts)
+            statistics, found, _ = word_learning.learn(model, inference, [self.block], batch, shards, self._starts)
         else:
             statistics, found = self._learned(batch, shards), 0.0
         rows, keys = word_learning.by_word(batch, statistics, np.arange(len(batch.labels)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
@@ -22,6 +22,12 @@ from streaminfer.models.model import DomainError, Flags, Matrix, Moments, Vector
 from streaminfer.models.options import Choice, Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.priors import POSITIVE, REAL, spread
 
+LOCAL: Final[Mapping[str, tuple[str, ...]]] = {"full": ("ep", "laplace"), "diagonal": ("gaussian",)}
+"""The local steps that every link has, by covariance; the usual one first."""
+EVENTS_PER_WEIGHT: Final = 20
+"""Minibatches are learned one after the other until there were so many events for each weight: before that a posterior
+is far from Gaussian, and what is learned from an older one is a tenth of a deviation off."""
+
 _PRIOR: Final = Section(
     [
         Option("mean", OneOrMany(REAL), "prior mean of all weights, or a list with one for each, intercept first", 0.0),
@@ -31,15 +37,18 @@ _PRIOR: Final = Section(
 )
 
 
-def options(*more: Option) -> Section:
+def options(local: Option, *more: Option, complete: Callable[[dict[str, Any]], dict[str, Any]]) -> Section:
     """The options of a binary regression, with those of its own before the prior."""
     shared = (
-        Option("features", Listing(Text()), "the fields with the features; best with means near 0 and like sizes"),
+        Option("features", Listing(Text()), "the fields with the features, in any units"),
         Option("target", Text(), "the field to be explained, 0 or 1"),
         Option("intercept", Flag(), "whether the first weight is an intercept", True),
         Option("covariance", Choice(tuple(FORMS)), "full, or diagonal: weights independent a posteriori", "full"),
+        local,
     )
-    return Section([*shared, *more, Option("prior", _PRIOR, "Gaussian prior of the weights, independent", {})])
+    return Section(
+        [*shared, *more, Option("prior", _PRIOR, "Gaussian prior of the weights, independent", {})], complete
+    )
 
 
 def parts(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,8 +59,17 @@ def parts(options: Mapping[str, Any]) -> dict[str, Any]:
     first = (prior["intercept_precision"],) if options["intercept"] else ()
     precision = first + spread(prior["precision"], len(features), "prior.precision", "feature")
     mean = spread(prior["mean"], len(precision), "prior.mean", "weight")
-    named = {name: options[name] for name in ("features", "target", "intercept", "covariance")}
+    named = {name: options[name] for name in ("features", "target", "intercept", "covariance", "local")}
     return {**named, "weights_mean": mean, "weights_precision": precision}
+
+
+def check_local(options: Mapping[str, Any], own: str) -> None:
+    """Raises OptionsError if the local step does not fit the covariance; `own` is one that fits both."""
+    covariance, local = options["covariance"], options["local"]
+    known = (*LOCAL[covariance], own)
+    if local not in known:
+        rule = f"must be {' or '.join(known)} with a {covariance} covariance"
+        raise OptionsError("local", rule, local)
 
 
 class Design(NamedTuple):
@@ -65,18 +83,33 @@ class Design(NamedTuple):
 class BinaryRegression(ABC):
     """Statistics are the change of the natural parameters of the weights (see `gaussian_weights`)."""
 
+    kind: ClassVar[str]
+    methods: ClassVar[tuple[str, ...]]
+    exactness: ClassVar[str]
+    options: ClassVar[Section]
     needs_base: ClassVar[bool] = True
 
     features: tuple[str, ...]
     target: str
     intercept: bool
     covariance: str
+    local: str
     weights_mean: tuple[float, ...]
     weights_precision: tuple[float, ...]
+
+    @classmethod
+    @abstractmethod
+    def build(cls, options: Mapping[str, Any]) -> BinaryRegression:
+        """The form of the model that checked options say; raises OptionsError."""
 
     @abstractmethod
     def log_probability(self, means: Vector, deviations: Vector) -> Vector:
         """log E[f(a)] for a ~ N(mean, deviation^2), elementwise; E[f(-a)] is 1 less that."""
+
+    @property
+    def serial_events(self) -> int:
+        """Events before which no minibatch is learned from an older posterior."""
+        return EVENTS_PER_WEIGHT * len(self.weights_mean)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from streaminfer.models.bags import MAX_BYTES, MOST_WORDS
 from streaminfer.models.events import Field
 from streaminfer.models.model import DomainError, Flags, Matrix, Posterior, Vector
-from streaminfer.models.options import Integer, Number, Option, Section, Text
+from streaminfer.models.options import Choice, Integer, Number, Option, Section, Text
 from streaminfer.models.vocabulary import Vocabulary
 
 INCREMENT_BYTES: Final = 64 << 20
@@ -49,7 +49,7 @@ class Lda:
 
     kind: ClassVar[str] = "lda"
     methods: ClassVar[tuple[str, ...]] = ("svb", "svi", "memoized")
-    exactness: ClassVar[str] = "bound"
+    exactness: ClassVar[str] = "approximate"
     needs_base: ClassVar[bool] = True
     options: ClassVar[Section] = Section(
         [
@@ -66,6 +66,13 @@ class Lda:
             ),
             Option("shards", Integer(1, 256), "Into how many parts the words are divided; each has a master.", 1),
             Option("seed", Integer(0, 2**32 - 1), "chooses the start, which all workers share", 0),
+            Option(
+                "local",
+                Choice(("mean", "bound")),
+                "What documents are fitted to: the topics' mean probabilities of words, or those of the variational "
+                "bound, which lock rare words out of topics.",
+                "mean",
+            ),
             Option("prior", _PRIOR, "symmetric Dirichlet priors of documents and of topics", {}),
         ]
     )
@@ -75,16 +82,17 @@ class Lda:
     vocabulary: tuple[str, ...] | None
     shards: int
     seed: int
+    local: str
     alpha: float
     concentration: float
 
     @classmethod
-    def build(cls, options: Mapping[str, Any]) -> Self:
+    def build(cls, options: Mapping[str, Any]) -> Lda:
         prior, words = options["prior"], options["vocabulary"]
         words = None if words is None else tuple(sorted(words, key=str.encode))
-        return cls(
-            options["field"], options["topics"], words, options["shards"], options["seed"], prior["document"],
-            prior["topic"],
+        return (BoundLda if options["local"] == "bound" else Lda)(
+            options["field"], options["topics"], words, options["shards"], options["seed"],
+            options["local"], prior["document"], prior["topic"],
         )  # fmt: skip
 
     @property
@@ -128,3 +136,10 @@ class Lda:
     def posterior(self, statistics: Vector) -> Posterior:
         """There is none of one word: a topic is a distribution of all of them (see `variational.topics_posterior`)."""
         raise DomainError(f"{len(statistics)} numbers of one word give no posterior of topics")
+
+
+@dataclass(frozen=True)
+class BoundLda(Lda):
+    """With documents that are fitted to the variational bound, as Hoffman, Blei and Bach (2010) do."""
+
+    exactness: ClassVar[str] = "bound"

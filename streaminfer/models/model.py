@@ -41,6 +41,13 @@ class Moments(NamedTuple):
     cov: NDArray[np.float64] | None = None
 
 
+class Absorbed(NamedTuple):
+    """The change of the statistics that a minibatch makes, and whether the algorithm that found it has converged."""
+
+    statistics: NDArray[np.float64]
+    converged: bool
+
+
 class Posterior(Protocol):
     """The distribution of a model's parameters given statistics."""
 
@@ -80,7 +87,7 @@ class Model(Protocol):
     """Whether an increment depends on the posterior it starts from. Conjugate models: False."""
 
     @classmethod
-    def build(cls, options: Mapping[str, Any]) -> Self:
+    def build(cls, options: Mapping[str, Any]) -> Model:
         """From options that `cls.options` has checked; raises OptionsError where they do not fit together."""
 
     @property
@@ -173,10 +180,10 @@ class Latent(Model, Protocol):
 class Filter(Model, Protocol):
     """A model that takes events into a posterior by an algorithm of its own, such as assumed density filtering."""
 
-    def absorb(self, base: Any, events: Matrix, weights: Vector | None = None) -> Vector:
+    def absorb(self, base: Any, events: Matrix, weights: Vector | None = None) -> Vector | Absorbed:
         """The change of the statistics that a minibatch (n, fields), n >= 1, makes to a posterior of this model.
 
-        Weights are as of `Conjugate.statistics`.
+        Weights are as of `Conjugate.statistics`. A plain vector stands for an algorithm that needs no convergence.
         """
 
 

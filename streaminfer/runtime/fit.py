@@ -12,7 +12,7 @@ import numpy as np
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.runtime.word_fit import fit_words
 from streaminfer.spec import Spec
-from streaminfer.variational import base, epochs, fold, methods
+from streaminfer.variational import base, epochs, fold, memoized, methods
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
@@ -55,11 +55,12 @@ def _passed(spec: Spec, snapshot: Snapshot, rows: Iterable[Mapping[str, Any]]) -
         if spec.time_field is not None:
             events, places = events[:, :-1], events[:, -1]
         weights = None if forget is None else forget.weights(len(batch), places)
-        step = methods.learn(model, spec.inference, base.of(model, spec.inference, snapshot), events, weights)
+        newest, own = base.of(model, spec.inference, snapshot), memoized.held(snapshot, 0, at)
+        step = methods.learn(model, spec.inference, newest, events, weights, own)
         increment = Increment(
             fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=at, end=at + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
-            statistics=step.statistics, epoch=snapshot.epoch,
+            statistics=step.statistics, epoch=snapshot.epoch, n_unconverged=step.n_unconverged,
         )  # fmt: skip
         if forget is not None:
             increment = forget.dated(model, increment, events, places)

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer.bus.protocol import Output, Unreadable
+from streaminfer.models.model import Vector
 from streaminfer.runtime import intake, keyed_minibatch, letters, word_minibatch
 from streaminfer.runtime.passes import Passes
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch
+from streaminfer.runtime.visited_batches import VisitedBatches
 from streaminfer.spec import Spec
 from streaminfer.variational import base, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
@@ -39,8 +41,18 @@ class Learned(NamedTuple):
 class Learner:
     """A worker's way from records to increments, on the newest snapshots of all shards."""
 
-    def __init__(self, spec: Spec, shards: Shards, passes: Passes, identity: str, schemas: Schemas) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        shards: Shards,
+        passes: Passes,
+        identity: str,
+        schemas: Schemas,
+        batches: VisitedBatches | None = None,
+    ) -> None:
+        """`batches` where a later visit must know what the posterior has of a batch."""
         self._spec, self._shards, self._passes, self._identity = spec, shards, passes, identity
+        self._batches = batches
         self._format = format_of(spec, schemas)
         self._forgetting = rules.of(spec.inference.forget)
         self._base = base.prior(spec.model) if spec.words is None else None
@@ -73,7 +85,8 @@ class Learner:
         elif taken.keys is not None:
             learned = keyed_minibatch.by_shard(self._spec, taken)
         else:
-            learned = [self._whole(taken)]
+            own = None if self._batches is None or first else self._batches.statistics(batch)
+            learned = [self._whole(taken, own)]
         if not all(np.isfinite(what["statistics"]).all() for what in learned):
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
         made = [replace(self.increment(batch, n_bad=n_bad), **what) for what in learned]
@@ -81,13 +94,13 @@ class Learner:
             made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
         return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
 
-    def _whole(self, taken: intake.Intake) -> dict[str, Any]:
-        """What an increment of all events says of them."""
+    def _whole(self, taken: intake.Intake, own: Vector | None) -> dict[str, Any]:
+        """What an increment of all events says of them; `own` is what the posterior has of them already."""
         weights = None
         if self._forgetting is not None and len(taken.events):
             weights = self._forgetting.weights(len(taken.events), taken.places)
         spec, newest = self._spec, self._newest_base()
-        step = methods.learn(spec.model, spec.inference, newest, taken.events, weights)
+        step = methods.learn(spec.model, spec.inference, newest, taken.events, weights, own)
         return {"n_events": len(taken.events), "base_version": newest.version, **step._asdict()}
 
     def _newest_base(self) -> base.Base:

@@ -15,7 +15,7 @@ from streaminfer.runtime import names
 from streaminfer.runtime.registry.settings import earlier_ids, settings_from
 from streaminfer.spec import Spec
 from streaminfer.topics import formats, read
-from streaminfer.wire.avro import Schemas, schema_text
+from streaminfer.wire.avro import Schemas, earlier_texts, schema_text
 
 if TYPE_CHECKING:
     from streaminfer.runtime.registry.client import Registry
@@ -45,7 +45,8 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
         return Schemas(earlier=earlier_ids())
     texts = _texts(spec)
     given = {t: registry.register(subject(spec, bus, t), text) for t, text in texts.items()}
-    return Schemas(given, _readable(_same(registry, spec, bus, texts)), WriterSchemas())
+    found = _readable(_same(registry, spec, bus, texts))
+    return Schemas(given, found, _aliases(registry, spec, bus, texts), WriterSchemas())
 
 
 def for_events(spec: Spec, bus: Bus) -> Schemas:
@@ -62,7 +63,8 @@ def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
     if registry is None:
         return Schemas(earlier=earlier_ids())
     found = _same(registry, spec, bus, topics)
-    return Schemas({topic: ids[-1] for topic, ids in found.items() if ids}, _readable(found))
+    newest = {topic: ids[-1] for topic, ids in found.items() if ids}
+    return Schemas(newest, _readable(found), _aliases(registry, spec, bus, found))
 
 
 def configured() -> bool:
@@ -94,6 +96,19 @@ def _status(registry: Registry, subject: str, schema: str) -> Registered:
 def _same(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, list[int]]:
     texts = _texts(spec)
     return {t: registry.same_ids(subject(spec, bus, t), texts[t]) for t in topics}
+
+
+def _aliases(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, dict[int, int]]:
+    """The registry's ids of schemas that older versions wrote, and the declared id of each."""
+    return {
+        topic: {
+            given: declared
+            for declared, text in earlier_texts(topic).items()
+            for given in registry.same_ids(subject(spec, bus, topic), text)
+        }
+        for topic in topics
+        if topic in names.declared(spec)
+    }
 
 
 def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:

@@ -65,6 +65,7 @@ class MasterMetrics(_Metrics):
         self.dead_lettered = self._gauge("dead_lettered", "Events in dead-letters below the frontier")
         self.damped = self._gauge("damped", "Events whose increment was damped")
         self.rejected = self._gauge("rejected", "Events whose increment was folded as no change")
+        self.unconverged = self._gauge("unconverged", "Events learned by an algorithm that had not converged")
         self.score = self._gauge("score_per_event", "Mean log predictive density of events before they were absorbed")
         self.alarms = self._gauge("drift_alarms", "Alarms of drift so far")
         self.drift = self._gauge(
@@ -95,6 +96,7 @@ class MasterMetrics(_Metrics):
         self.dead_lettered.set(whole.n_dead_lettered)
         self.damped.set(whole.n_damped)
         self.rejected.set(whole.n_rejected)
+        self.unconverged.set(whole.n_unconverged)
         self.keys.set(whole.n_keys)
         self.expired.set(whole.n_expired)
         if whole.drift is not None:

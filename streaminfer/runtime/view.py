@@ -222,6 +222,7 @@ class PosteriorSnapshot:
             "n_dead_lettered": snapshot.n_dead_lettered,
             "n_damped": snapshot.n_damped,
             "n_rejected": snapshot.n_rejected,
+            "n_unconverged": snapshot.n_unconverged,
             "n_dropped": snapshot.n_dropped,
             "staleness": snapshot.staleness,
             "exactness": model.exactness,

@@ -41,6 +41,7 @@ def by_shard(
                 "n_events": batch.documents.n,
                 "base_version": block.snapshot.version,
                 "score": step.score if i == 0 else 0.0,
+                "n_unconverged": step.n_unconverged,
                 "statistics": statistics,
                 "keys": keys,
             }

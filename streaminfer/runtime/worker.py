@@ -19,8 +19,10 @@ from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
 from streaminfer.runtime.telemetry import WorkerMetrics
+from streaminfer.runtime.visited_batches import VisitedBatches
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
+from streaminfer.variational import base, methods
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -65,7 +67,9 @@ class Worker:
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows=spec.words is not None)
         self._passes = Passes(spec, self._shards)
-        self._learner = Learner(spec, self._shards, self._passes, identity, schemas)
+        keeps = methods.visits_cavity(spec.model, spec.inference) and spec.inference.n_epochs > 1
+        self._batches = VisitedBatches(spec, bus, schemas) if keeps else None
+        self._learner = Learner(spec, self._shards, self._passes, identity, schemas, self._batches)
         self._member = bus.member(names.worker_group(spec), [self._topic], instance)
         self._tapes: dict[Partition, Tape] = {}
         self._waiting: set[Partition] = set()
@@ -102,6 +106,8 @@ class Worker:
     def close(self) -> None:
         self._member.close()
         self._shards.close()
+        if self._batches is not None:
+            self._batches.close()
 
     def _follow(self) -> None:
         """Takes in new snapshots and applies the seek rules to every partition."""
@@ -232,7 +238,8 @@ class Worker:
             return 0  # rows of words are missing, and come
         ahead = sum(len(tape.ahead) for tape in self._tapes.values())
         n_events = 0 if snapshot is None else snapshot.n_events
-        known = n_events // inference.minibatch  # with more the master would find the base too old
+        # With more the master would find the base too old.
+        known = base.side_by_side(self._spec.model, n_events) // inference.minibatch
         return max(0, min(inference.max_staleness, known) + 1 - ahead)
 
     def _hold(self, full: bool) -> None:

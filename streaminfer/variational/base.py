@@ -30,10 +30,21 @@ def of(model: Model, inference: Inference, snapshot: Snapshot) -> Base:
     return Base(snapshot.version, snapshot.n_events, statistics, model.posterior(statistics))
 
 
-def too_old(n_events: int, base_events: int) -> bool:
-    """Whether more events came after a base than it had itself.
+def too_old(model: Model, n_events: int, base_events: int) -> bool:
+    """Whether more events came after a base than it had itself, beyond those that a model wants in their order.
 
     So an approximate posterior starts serially, and more minibatches may be learned side by side the more is known:
     eight from one vague prior would each explain all that they see by themselves, and their sum would be wrong.
     """
-    return n_events - base_events > base_events
+    return n_events - base_events > side_by_side(model, base_events)
+
+
+def side_by_side(model: Model, base_events: int) -> int:
+    """How many events may be learned from a base of so many, at most, before there is a newer one."""
+    return max(0, base_events - int(getattr(model, "serial_events", 0)))
+
+
+def cavity(model: Model, base: Base, own: Vector) -> Base:
+    """A base without the statistics of one of its batches, where they are additive; raises DomainError."""
+    statistics = base.statistics - own
+    return base._replace(statistics=statistics, posterior=model.posterior(statistics))

@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from streaminfer.models.model import Latent, Matrix, Posterior, Vector
+from streaminfer.models.model import Absorbed, Latent, Matrix, Posterior, Vector
 from streaminfer.variational.base import Base
 
 ITERATIONS: Final = 20
-"""Passes over a minibatch at most, where nobody says otherwise."""
+"""Passes over a minibatch at most, if neither spec nor model (`most_passes`) says otherwise."""
 TOLERANCE: Final = 1e-6
 """A change of the statistics below this part of the largest of them is none, if the events' densities do not see it."""
 
@@ -24,22 +24,23 @@ def ascended(
     base: Base,
     events: Matrix,
     weights: Vector | None = None,
-    iterations: int = ITERATIONS,
+    iterations: int | None = None,
     tolerance: float = TOLERANCE,
-) -> Vector:
+) -> Absorbed:
     """The expected statistics of events (n, fields), n >= 1, once they and the posterior they give agree.
 
     Repeats s <- E[T | q], q <- posterior(base + s), neither of which lets the bound fall.
     """
     statistics = model.expected(base.posterior, events, weights)
-    for _ in range(iterations - 1):
+    most = getattr(model, "most_passes", ITERATIONS) if iterations is None else iterations
+    for _ in range(most - 1):
         q = model.posterior(model.merge(base.statistics, statistics))
         before, statistics = statistics, model.expected(q, events, weights)
         if np.abs(statistics - before).max() <= tolerance * np.abs(statistics).max():
             after = model.posterior(model.merge(base.statistics, statistics))
             if _seen(q, after, events) <= tolerance:
-                break
-    return statistics
+                return Absorbed(statistics, converged=True)
+    return Absorbed(statistics, converged=False)
 
 
 def _seen(q: Posterior, after: Posterior, events: Matrix) -> float:

@@ -39,7 +39,7 @@ def turned(snapshot: Snapshot, n_epochs: int) -> Snapshot:
         and snapshot.epoch < n_epochs - 1
         and all(snapshot.frontier[index] >= end for index, end in snapshot.ends.items())
     ):
-        snapshot = replace(snapshot, epoch=snapshot.epoch + 1, frontier=dict(snapshot.starts))
+        snapshot = replace(snapshot, epoch=snapshot.epoch + 1, frontier=dict(snapshot.starts), n_unconverged=0)
     return snapshot
 
 

@@ -87,7 +87,7 @@ def add(
         outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
     if outcome is Outcome.FOLDED:
         needs_base = model.needs_base and increment.n_events > 0
-        if needs_base and base_events is not None and too_old(snapshot.n_events, base_events):
+        if needs_base and base_events is not None and too_old(model, snapshot.n_events, base_events):
             outcome = Outcome.STALE_BASE
         elif inference is not None and method == "memoized":
             taken, outcome = _visited(model, inference, snapshot, increment)
@@ -122,6 +122,7 @@ def accounted(
         n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
         n_rejected=max(0, before.n_rejected + (rejected if first else before.n_events - taken.n_events)),
+        n_unconverged=before.n_unconverged + (0 if rejected else increment.n_unconverged),
         score=before.score + (increment.score if absorbed else 0.0),
         staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
         drift=watched(before, increment, absorbed, watch),

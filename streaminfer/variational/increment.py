@@ -39,6 +39,8 @@ class ByKey(NamedTuple):
 class Increment:
     """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
 
+    `n_unconverged` of the events were learned by an algorithm that had not converged.
+
     Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
     sum of the weights, which are as of that time. Where there is a window, `panes` have the statistics, and
     `statistics` are those of no event; events that are too old when the newest has come are in no pane.
@@ -58,6 +60,7 @@ class Increment:
     score: float
     statistics: NDArray[np.float64]
     epoch: int = 0
+    n_unconverged: int = 0
     n_effective: float = 0.0
     newest: float = 0.0
     panes: Panes = field(default_factory=dict)

@@ -92,6 +92,13 @@ def total(model: Model, batches: dict[int, Tree]) -> Vector:
     return reduce(model.merge, [root.pane.statistics for root in roots if root is not None], model.empty())
 
 
+def held(snapshot: Snapshot, partition: int, begin: int) -> Vector | None:
+    """The statistics that a batch has in a posterior, which an earlier pass gave it; None if none did."""
+    batches = snapshot.batches.get(partition)
+    i = None if batches is None or snapshot.epoch == 0 else batches.find(begin)
+    return None if batches is None or i is None else batches.leaf(i).statistics
+
+
 def most_batches(model: Model) -> int:
     """How many batches a master holds, each twice: by itself, and merged with others."""
     return min(MOST_BATCHES, MOST_BYTES // (16 * model.size))

@@ -17,16 +17,16 @@ from streaminfer.variational.tree import Tree
 class Snapshot:
     """Statistics of all events below the frontier. Version 0 is the prior, before anything was published.
 
-    `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions,
-    `n_dropped` of increments. `created_at` is in milliseconds since 1970. Where old events are forgotten, `clocks`
-    holds the statistics by clock, and `statistics` is all of them together. Where scores are watched, `drift` says
-    what came of it. By svi `statistics` are a blend of those of one event after `n_steps`, and `average` is that of
-    the blends where steps are constant. Where there are several epochs, the frontier is of pass `epoch`, and each goes
-    from `starts` to `ends`, once those are fixed. By memoized, `batches` are the batches of each partition, `n_batches`
-    in all, in the hands of a master, and `statistics` is their sum. Of a keyed posterior it is one shard, with
-    `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped; `stamps` are the newest timestamps by
-    partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec that says it, where it
-    is fitted to the keys, when there were `n_pooled` events.
+    `read_to` is the master's position in the increments topic; counts are of events, `n_lost` of positions, `n_dropped`
+    of increments, `n_unconverged` of this pass alone. `created_at` is in milliseconds since 1970. Where old events are
+    forgotten, `clocks` holds the statistics by clock, and `statistics` is all of them together. Where scores are
+    watched, `drift` says what came of it. By svi `statistics` are a blend of those of one event after `n_steps`, and
+    `average` is that of the blends where steps are constant. Where there are several epochs, the frontier is of pass
+    `epoch`, and each goes from `starts` to `ends`, once those are fixed. By memoized, `batches` are the batches of each
+    partition, `n_batches` in all, in the hands of a master, and `statistics` is their sum. Of a keyed posterior it is
+    one shard, with `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped; `stamps` are the
+    newest timestamps by partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec
+    that says it, where it is fitted to the keys, when there were `n_pooled` events.
     """
 
     fingerprint: str
@@ -39,6 +39,7 @@ class Snapshot:
     n_dead_lettered: int = 0
     n_damped: int = 0
     n_rejected: int = 0
+    n_unconverged: int = 0
     n_dropped: int = 0
     n_keys: int = 0
     n_expired: int = 0
@@ -82,6 +83,7 @@ def together(shards: Sequence[Snapshot], shared: bool = False) -> Snapshot:
         created_at=max(shard.created_at for shard in shards),
         n_events=(min if shared else sum)(shard.n_events for shard in shards),
         n_rejected=(max if shared else sum)(shard.n_rejected for shard in shards),
+        n_unconverged=(max if shared else sum)(shard.n_unconverged for shard in shards),
         n_dropped=sum(shard.n_dropped for shard in shards),
         n_keys=sum(shard.n_keys for shard in shards),
         n_expired=sum(shard.n_expired for shard in shards),

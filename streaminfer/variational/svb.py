@@ -13,20 +13,21 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Filter, Latent, Model, Vector, is_conjugate
+from streaminfer.models.model import Absorbed, Filter, Latent, Model, is_conjugate
 from streaminfer.variational import coordinate_ascent
 from streaminfer.variational.base import Base
-from streaminfer.variational.coordinate_ascent import ITERATIONS
 
 LOWEST: Final = -1e100
 """A log density below this, or one that float64 cannot hold, says no more than this and stays finite when summed."""
 
 
 class Step(NamedTuple):
-    """What a minibatch changes, and how well the base predicted it before it was absorbed."""
+    """What a minibatch changes, how well the base predicted it before it was absorbed, and how many of its events were
+    learned by an algorithm that had not converged."""
 
     statistics: NDArray[np.float64]
     score: float
+    n_unconverged: int = 0
 
 
 def step(
@@ -34,7 +35,7 @@ def step(
     base: Base,
     events: NDArray[np.float64],
     weights: NDArray[np.float64] | None = None,
-    iterations: int = ITERATIONS,
+    iterations: int | None = None,
 ) -> Step:
     """The increment of one minibatch (n, fields) on a base posterior; n may be 0. In the score all count alike.
 
@@ -42,7 +43,8 @@ def step(
     """
     if len(events) == 0:
         return Step(model.empty(), 0.0)
-    return Step(_change(model, base, events, weights, iterations), score(base, events))
+    statistics, converged = change(model, base, events, weights, iterations)
+    return Step(statistics, score(base, events), 0 if converged else len(events))
 
 
 def score(base: Base, events: NDArray[np.float64]) -> float:
@@ -52,13 +54,19 @@ def score(base: Base, events: NDArray[np.float64]) -> float:
     return float(np.sum(np.clip(densities, LOWEST, -LOWEST)))
 
 
-def _change(
-    model: Model, base: Base, events: NDArray[np.float64], weights: NDArray[np.float64] | None, iterations: int
-) -> Vector:
+def change(
+    model: Model,
+    base: Base,
+    events: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+    iterations: int | None = None,
+) -> Absorbed:
+    """A(y, eta_base) - eta_base of one event or more, and whether the algorithm has converged."""
     if is_conjugate(model):
-        return model.statistics(events, weights)
+        return Absorbed(model.statistics(events, weights), converged=True)
     if isinstance(model, Filter):
-        return model.absorb(base.posterior, events, weights)
+        found = model.absorb(base.posterior, events, weights)
+        return found if isinstance(found, Absorbed) else Absorbed(found, converged=True)
     if isinstance(model, Latent):
         return coordinate_ascent.ascended(model, base, events, weights, iterations)
     raise TypeError(f"{model.kind} has none of statistics, absorb and expected")

@@ -60,7 +60,8 @@ class TopicsPosterior:
         totals = self.natural.sum(axis=1) + self.model.concentration * new
         if not batch.labels:
             return np.zeros(batch.documents.n)
-        return score(Topics(rows, totals), batch.documents, self.model.alpha, self.model.seed).log_predictive
+        topics = Topics(rows, totals, self.model.local == "mean")
+        return score(topics, batch.documents, self.model.alpha, self.model.seed).log_predictive
 
     def log_evidence(self) -> float:
         """Statistics do not tell it."""

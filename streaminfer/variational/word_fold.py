@@ -45,7 +45,7 @@ def add(
         begins = block.batches.begins(increment.partition)
         outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
     if outcome is Outcome.FOLDED and increment.n_events and base_events is not None:
-        outcome = Outcome.STALE_BASE if too_old(snapshot.n_events, base_events) else outcome
+        outcome = Outcome.STALE_BASE if too_old(model, snapshot.n_events, base_events) else outcome
     if outcome is not Outcome.FOLDED or increment.keys is None:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     taken, outcome = _visited(model, inference, block, increment, increment.keys)

@@ -47,7 +47,7 @@ def topics_of(
         totals += blend.of_all(inference, block.snapshot) * head.sums
         n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
     size = n_words if model.vocabulary is None else len(model.vocabulary)
-    return Topics(model.concentration + rows, model.concentration * size + totals)
+    return Topics(model.concentration + rows, model.concentration * size + totals, model.local == "mean")
 
 
 def learn(
@@ -68,6 +68,7 @@ def learn(
     if not batch.labels:
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
+    n_unconverged = 0
     if inference.method == "svi":
         begun = started(inference, blocks, batch.labels, shards, topics, starts)
         statistics = local(begun, batch.documents, model.alpha).statistics
@@ -77,8 +78,9 @@ def learn(
         new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
         first = starts.of(batch.labels) if new else None
         most = inference.local_iterations or ITERATIONS
-        statistics = absorb(topics, batch.documents, model.alpha, first=first, iterations=most).statistics
-    return Step(statistics, 0.0 if again else scored(model, topics, batch))
+        found = absorb(topics, batch.documents, model.alpha, first=first, iterations=most)
+        statistics, n_unconverged = found.statistics, 0 if found.converged else batch.documents.n
+    return Step(statistics, 0.0 if again else scored(model, topics, batch), n_unconverged)
 
 
 def started(
@@ -100,7 +102,7 @@ def started(
     new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts
     sizes = np.maximum([len(block.arena) for block in blocks], new)
     rows = left[shards][:, None] * starts.of(labels)
-    return Topics(topics.rows + rows, topics.totals + float(left @ sizes))
+    return topics._replace(rows=topics.rows + rows, totals=topics.totals + float(left @ sizes))
 
 
 def starts_of(model: Lda) -> Starts:

@@ -44,16 +44,30 @@ def _schema(topic: str) -> tuple[int, Any, int]:
     return declaration.schema_id, schema, declaration.max_bytes
 
 
+@cache
+def _earlier(topic: str) -> Mapping[int, Any]:
+    """The schemas that older versions wrote, by their declared ids."""
+    files = declarations()[topic].earlier
+    return {number: fastavro.parse_schema(json.loads(read(file))) for number, file in files.items()}
+
+
+def earlier_texts(topic: str) -> Mapping[int, str]:
+    """The same as their files have them."""
+    return {number: read(file) for number, file in declarations()[topic].earlier.items()}
+
+
 @dataclass(frozen=True)
 class Schemas:
     """The schema ids that records carry, by short topic name.
 
-    Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, and `earlier`
-    ones: a topic has one schema, so several ids of it are no ambiguity.
+    Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, `earlier`
+    ones, which somebody says are of this topic, and those of the schemas that older versions wrote: the declared ids of
+    these, and others that stand for one of them (`aliases`).
     """
 
     registered: Mapping[str, int] = field(default_factory=dict)
     earlier: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    aliases: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     lookup: Callable[[int], str | None] | None = field(default=None, compare=False)
     """Gives the schema text of an id, None of an id that nobody knows; there where there is a registry to ask."""
 
@@ -63,7 +77,8 @@ class Schemas:
 
     def ids_of(self, topic: str) -> frozenset[int]:
         """The ids that records of a topic may carry."""
-        return frozenset({_schema(topic)[0], self.id_of(topic), *self.earlier.get(topic, ())})
+        others = (*self.earlier.get(topic, ()), *self.aliases.get(topic, ()), *_earlier(topic))
+        return frozenset({_schema(topic)[0], self.id_of(topic), *others})
 
     def encode(self, topic: str, value: dict[str, Any]) -> bytes:
         """A value in the schema of a topic, framed."""
@@ -76,6 +91,24 @@ class Schemas:
         if found not in self.ids_of(topic):
             known = " or ".join(map(str, sorted(self.ids_of(topic))))
             raise BadFrame(f"schema id {found} is not the {known} of this topic")
+        wrote = _earlier(topic).get(self.aliases.get(topic, {}).get(found, found))
+        if wrote is not None and found != self.id_of(topic):
+            return body(wrote, data, schema)
+        try:
+            return body(schema, data)
+        except BadBody:
+            if found not in self.earlier.get(topic, ()):
+                raise
+            return self._of_an_older_version(topic, data)
+
+    def _of_an_older_version(self, topic: str, data: bytes) -> dict[str, Any]:
+        """A record with an id of which nobody says which of a topic's schemas it stands for."""
+        schema = _schema(topic)[1]
+        for wrote in _earlier(topic).values():
+            try:
+                return body(wrote, data, schema)
+            except BadBody:
+                continue
         return body(schema, data)
 
 
@@ -105,12 +138,12 @@ def frame(schema_id: int, schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-def body(schema: Any, data: bytes) -> dict[str, Any]:
-    """The value of a framed record in one of our own schemas; raises BadBody."""
+def body(schema: Any, data: bytes, reader: Any = None) -> dict[str, Any]:
+    """The value of a framed record in one of our own schemas, as `reader` has it; raises BadBody."""
     stream = io.BytesIO(data)
     stream.seek(_HEADER.size)
     try:
-        value: Any = fastavro.schemaless_reader(stream, schema, None)
+        value: Any = fastavro.schemaless_reader(stream, schema, reader)
     except Exception as error:  # fastavro raises whatever its reading stumbles on
         raise BadBody(f"{type(error).__name__}: {error}"[:200]) from error
     if stream.tell() != len(data):

@@ -59,6 +59,7 @@ def encode(
         "n_lost": increment.n_lost,
         "base_version": increment.base_version,
         "score": increment.score,
+        "n_unconverged": increment.n_unconverged,
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
@@ -91,6 +92,8 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     counted = value["n_events"] + value["n_dead_lettered"] + value["n_lost"] * max_events
     rule = f"counts must not exceed the {width} positions"
     _require(counted <= width * max_events, "n_events", rule, counted)
+    converged = 0 <= value["n_unconverged"] <= value["n_events"]
+    _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
     _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])

@@ -96,6 +96,15 @@ class Shelf:
         if len(self._held) > self._most:
             raise BadValue(f"there must not be more than {self._most} records of live panes")
 
+    def pane(self, place: Place) -> Pane | None:
+        """One of them; None if it is not there; raises BadValue if it is not whole."""
+        first = self._held.get(_key(place, 0))
+        if first is None:
+            return None
+        held = (self._held.get(_key(place, part)) for part in range(first["parts"]))
+        stored = self._stored(place, [value for value in held if value is not None], first["version"])
+        return Pane(stored.n_events, vectors.join(stored.pieces, self._size))
+
     def panes(self, version: int) -> dict[int, dict[int, Pane]]:
         """The panes by clock and index; raises BadValue where one is not whole, or newer than a version."""
         found: dict[int, dict[int, Pane]] = {}

@@ -136,7 +136,7 @@ def _visits(n: int, rate: float = 1.2) -> np.ndarray:
 
 
 def _ascended(model: Visits, events: np.ndarray, passes: int = 500) -> VisitsPosterior:
-    return model.posterior(coordinate_ascent.ascended(model, base.prior(model), events, None, passes, 1e-13))
+    return model.posterior(coordinate_ascent.ascended(model, base.prior(model), events, None, passes, 1e-13).statistics)
 
 
 def _evidence(model: Visits, events: np.ndarray) -> float:

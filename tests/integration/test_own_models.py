@@ -60,7 +60,9 @@ def test_visits_are_near_the_posterior_of_all_at_once(found_on_path: Programs, b
     counts = np.where(rng.random(EVENTS) < 0.3, 0, rng.poisson(3.0, EVENTS))
     events = counts[:, None].astype(np.float64)
     model = Visits("k")
-    whole = model.posterior(coordinate_ascent.ascended(model, base.prior(model), events, None, 500, 1e-13)).moments()
+    whole = model.posterior(
+        coordinate_ascent.ascended(model, base.prior(model), events, None, 500, 1e-13).statistics
+    ).moments()
     case = Case({"kind": VISITS, "field": "k"}, ["k"], [[k] for k in counts.tolist()], np.empty(0), {})
     programs = found_on_path
     spec = case.write_spec(programs.folder / "spec.yaml", "visits", 2, method=method, minibatch=64)

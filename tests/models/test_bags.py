@@ -109,6 +109,6 @@ def test_the_words_of_a_document_fit_into_an_increment(topics: int) -> None:
     from streaminfer.models.bags import MAX_BYTES
     from streaminfer.models.lda import INCREMENT_BYTES, word_bytes
 
-    most = Lda("w", topics, None, 1, 0, 0.1, 0.01).most_words
+    most = Lda("w", topics, None, 1, 0, "mean", 0.1, 0.01).most_words
     assert 4 + most * word_bytes(topics, MAX_BYTES) <= INCREMENT_BYTES
     assert most == 100_000 or 4 + (most + 2) * word_bytes(topics, MAX_BYTES) > INCREMENT_BYTES

@@ -21,7 +21,8 @@ def spec(model: dict[str, Any] | None = None, **sections: Any) -> Any:
 def test_defaults() -> None:
     made = spec()
     assert made.document["model"] == {
-        **MODEL, "topics": 20, "vocabulary": None, "shards": 1, "seed": 0, "prior": {"document": 0.1, "topic": 0.01},
+        **MODEL, "topics": 20, "vocabulary": None, "shards": 1, "seed": 0, "local": "mean",
+        "prior": {"document": 0.1, "topic": 0.01},
     }  # fmt: skip
     assert (made.shards, made.by_rows, made.inference.minibatch) == (1, True, 256)
     assert spec({"shards": 7}).shards == 7

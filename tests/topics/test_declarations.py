@@ -34,7 +34,7 @@ BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS]
 def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
-    expected |= {"only_with"} & row.keys()
+    expected |= {"only_with", "earlier"} & row.keys()
     assert set(row.get("only_with", [])) <= {"windows", *METHODS}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard"}
@@ -53,8 +53,14 @@ def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> N
 
 def test_names_and_schema_ids_are_unique() -> None:
     ids = [row["schema_id"] for row in ROWS if row["schema"] != "none"] + [row["schema_id"] for row in FORMATS]
+    ids += [each["schema_id"] for row in ROWS for each in row.get("earlier", [])]
     assert len(set(ids)) == len(ids)
     assert len({row["name"] for row in ROWS}) == len(ROWS)
+
+
+def test_every_earlier_schema_is_declared() -> None:
+    files = sorted(f"earlier/{path.name}" for path in (FOLDER / "earlier").glob("*"))
+    assert sorted(each["schema"] for row in ROWS for each in row.get("earlier", [])) == files
 
 
 def test_every_schema_file_belongs_to_a_topic_or_a_format() -> None:

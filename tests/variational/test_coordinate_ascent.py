@@ -81,7 +81,7 @@ def test_wrong_responsibilities_let_the_bound_of_the_right_ones_fall(
     right = components.expected_log_densities
     components_, prior, events = CASES["more components than needed"]
     model = build("gaussian_mixture", fields=FIELDS, components=components_, prior=prior)
-    q = model.posterior(ascended(model, base.prior(model), events, iterations=3000, tolerance=1e-10))
+    q = model.posterior(ascended(model, base.prior(model), events, iterations=3000, tolerance=1e-10).statistics)
     before = model.elbo(q, events)
     monkeypatch.setattr(components, "expected_log_densities", mistake(right))
     statistics = model.expected(q, events)
@@ -94,23 +94,25 @@ def test_it_ends_where_the_statistics_and_the_posterior_agree() -> None:
     components_, prior, events = CASES["overlapping"]
     model = build("gaussian_mixture", fields=FIELDS, components=components_, prior=prior)
     start = base.prior(model)
-    statistics = ascended(model, start, events, iterations=3000, tolerance=1e-10)
+    statistics = ascended(model, start, events, iterations=3000, tolerance=1e-10).statistics
     again = model.expected(model.posterior(statistics), events)
     np.testing.assert_allclose(again, statistics, rtol=1e-8, atol=1e-8 * np.abs(statistics).max())
-    np.testing.assert_array_equal(ascended(model, start, events, iterations=1), model.expected(start.posterior, events))
+    np.testing.assert_array_equal(
+        ascended(model, start, events, iterations=1).statistics, model.expected(start.posterior, events)
+    )
 
 
 def test_a_base_is_the_prior_of_what_follows() -> None:
     """With a base, the bound of the new events under it, E log p(events, z | parameters) - KL(q || base), rises."""
     model = build("gaussian_mixture", fields=FIELDS, components=3)
     family, events = FAMILIES["dirichlet-normal-inverse-wishart"], blob(60) + 0.3
-    held = ascended(model, base.prior(model), blob(150))
+    held = ascended(model, base.prior(model), blob(150)).statistics
     at = base.Base(1, 150, held, model.posterior(held))
     prior = family.from_natural(model.posterior(model.empty()).natural)
     old = family.from_natural(at.posterior.natural)
     found = []
     for iterations in range(1, 25):
-        statistics = ascended(model, at, events, iterations=iterations, tolerance=0.0)
+        statistics = ascended(model, at, events, iterations=iterations, tolerance=0.0).statistics
         q = model.posterior(model.merge(held, statistics))
         new = family.from_natural(q.natural)
         found.append(model.elbo(q, events) + family.kl(new, prior) - family.kl(new, old))
@@ -123,7 +125,7 @@ def test_far_from_zero_it_goes_on_as_long() -> None:
     found = []
     for centre in (0.0, 1e7):
         model = build("gaussian_mixture", fields=FIELDS, components=3, prior={"mean": centre})
-        statistics = ascended(model, base.prior(model), blob(120, centre), iterations=300)
+        statistics = ascended(model, base.prior(model), blob(120, centre), iterations=300).statistics
         found.append(model.elbo(model.posterior(statistics), blob(120, centre)))
     assert found[1] == pytest.approx(found[0], rel=1e-6)
     assert found[0] > bounds(3, {}, blob(120), steps=2)[-1] + 1

@@ -39,6 +39,7 @@ def spec_of(n_epochs: int, minibatch: int = 20) -> Spec:
                 "kind": "lda",
                 "field": "w",
                 "topics": K,
+                "local": "bound",
                 "vocabulary": [word.decode() for word in SETTING.words],
                 "prior": {"document": SETTING.alpha, "topic": SETTING.concentration},
             },

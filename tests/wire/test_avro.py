@@ -21,7 +21,7 @@ RECORDS = {
     "increments": increments.encode(increment(), 1 << 20)[0],
     "posterior": snapshots.encode(snapshot(), NATURAL, ABOUT, 1 << 20)[0][1],
 }
-SCHEMAS = {"increments": ("increment.avsc", 1), "posterior": ("snapshot.avsc", 7)}
+SCHEMAS = {"increments": ("increment.avsc", 8), "posterior": ("snapshot.avsc", 9)}
 
 
 @pytest.mark.parametrize("topic", RECORDS)
@@ -65,8 +65,8 @@ def test_frames_that_are_not_ours() -> None:
         "4 bytes are too few for the five of the framing": record[:4],
         "the first byte is 0x01, not the 0x00 of the Confluent framing": b"\x01" + record[1:],
         "the first byte is 0xff, not the 0x00 of the Confluent framing": b"\xff" + record[1:],
-        "schema id 5 is not the 1 of this topic": b"\x00\x00\x00\x00\x05" + record[5:],
-        "schema id 4294967295 is not the 1 of this topic": b"\x00\xff\xff\xff\xff" + record[5:],
+        "schema id 5 is not the 1 or 8 of this topic": b"\x00\x00\x00\x00\x05" + record[5:],
+        "schema id 4294967295 is not the 1 or 8 of this topic": b"\x00\xff\xff\xff\xff" + record[5:],
         "1048577 bytes are more than the 1048576 a record may have": record + bytes((1 << 20) + 1 - len(record)),
     }
     for text, data in cases.items():
@@ -96,13 +96,37 @@ def test_ids_of_a_registry_are_written_and_read_beside_the_declared_ones() -> No
     for earlier in (18, 70_000):
         record = b"\x00" + earlier.to_bytes(4, "big") + RECORDS["posterior"][5:]
         assert Assembler(FINGERPRINT, 3, ids).add(record) is not None
-        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 7 of this topic"):
+        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 7 or 9 of this topic"):
             Assembler(FINGERPRINT, 3).add(record)
+
+
+OLDER = {
+    "increments": "0000000001203031323334353637383961626364656610776f726b65722d311664656d6f2e6576656e747304000e18060202"
+    "080000000000000ac0000230000000000000f83f00000000000002c059f3f8c21f6ea501",
+    "posterior": "00000000070c0050000000000000f83f00000000000002c059f3f8c21f6ea501000000000000084000000000000010400208"
+    "64656d6f20303132333435363738396162636465660e706f6973736f6e0a67616d6d61067376620a6578616374f6a1abfef9"
+    "622ac801020406080a00000000000029c0040400140101010680808080804001010100020c000600000000000000000000",
+}
+"""What versions before n_unconverged wrote of the same values."""
+
+
+@pytest.mark.parametrize("topic", OLDER)
+def test_records_of_older_versions_are_read(topic: str) -> None:
+    """By their declared ids, by ids of a registry that stand for them, and by ids of which only the topic is known."""
+    older, wanted = bytes.fromhex(OLDER[topic]), DECLARED.decode(topic, RECORDS[topic])
+    assert DECLARED.decode(topic, older) == wanted
+    renamed = b"\x00\x00\x00\x00\x63" + older[5:]
+    assert Schemas(aliases={topic: {99: older[4]}}).decode(topic, renamed) == wanted
+    assert Schemas(earlier={topic: frozenset({99})}).decode(topic, renamed) == wanted
+    with pytest.raises(BadFrame):
+        DECLARED.decode(topic, renamed)
+    with pytest.raises(BadBody):
+        Schemas(earlier={topic: frozenset({99})}).decode(topic, renamed[:-1])
 
 
 def test_ids_of_another_topic_or_of_nobody_are_refused() -> None:
     ids = Schemas({"increments": 17, "posterior": 18}, {"increments": frozenset({16})})
     for found in (5, 18, 0, 15, 2**32 - 1):
         data = b"\x00" + found.to_bytes(4, "big") + RECORDS["increments"][5:]
-        with pytest.raises(BadFrame, match=f"schema id {found} is not the 1 or 16 or 17 of this topic"):
+        with pytest.raises(BadFrame, match=f"schema id {found} is not the 1 or 8 or 16 or 17 of this topic"):
             increments.decode(data, ids)

@@ -8,21 +8,22 @@ import numpy as np
 
 from streaminfer.models.documents import Documents
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.variational.lda.local import MOST, TOLERANCE, local
+from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.topics import Topics
 
 ITERATIONS: Final = 20
 """Passes over a minibatch at most."""
-SETTLED: Final = 1e-3
+SETTLED: Final = 1e-2
 """A pass that moves less than this part of the minibatch's words from topic to topic is the last."""
 
 
 class Absorbed(NamedTuple):
-    """The statistics (m, K) of a minibatch, gamma (n, K) of its documents and how many passes were made."""
+    """The statistics (m, K) of a minibatch, gamma (n, K) of its documents, the passes made and if they were enough."""
 
     statistics: Matrix
     gamma: Matrix
     passes: int
+    converged: bool
 
 
 def absorb(
@@ -34,7 +35,7 @@ def absorb(
     iterations: int = ITERATIONS,
     settled: float = SETTLED,
     warm: bool = False,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     most: int = MOST,
 ) -> Absorbed:
     """A(y, base) - base: coordinate ascent between documents and topics, with the base as the topics' prior.
@@ -52,4 +53,4 @@ def absorb(
         statistics, gamma, _ = local(base.plus(before), documents, alpha, weights, known, tolerance, most)
         moved = 0.5 * np.abs(statistics - before).sum()
         passes += 1
-    return Absorbed(statistics, gamma, passes)
+    return Absorbed(statistics, gamma, passes, bool(moved <= settled * statistics.sum()))

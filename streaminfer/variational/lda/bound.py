@@ -27,7 +27,7 @@ def documents_bound(topics: Topics, documents: Documents, alpha: float | Vector,
     log_theta = psi(gamma) - psi(gamma.sum(axis=1, keepdims=True))
     p_theta = gammaln(prior.sum()) - gammaln(prior).sum() + ((prior - 1) * log_theta).sum(axis=1)
     q_theta = gammaln(gamma.sum(axis=1)) - gammaln(gamma).sum(axis=1) + ((gamma - 1) * log_theta).sum(axis=1)
-    logs, owners, step = topics.logs(), documents.owners, max(1, PART // k)
+    logs, owners, step = topics.expected_logs(), documents.owners, max(1, PART // k)
     terms = np.zeros(len(owners))
     for begin in range(0, len(owners), step):
         own = slice(begin, begin + step)
@@ -44,7 +44,7 @@ def topics_divergence(topics: Topics, concentration: float, vocabulary: int) -> 
 
         log Gamma(total) - log Gamma(V c) + sum over w of log Gamma(c) - log Gamma(lambda) + (lambda - c) E[log beta].
     """
-    rows, totals = topics
+    rows, totals, _ = topics
     normaliser = gammaln(totals) - gammaln(concentration * vocabulary)
-    words = gammaln(concentration) - gammaln(rows) + (rows - concentration) * topics.logs()
+    words = gammaln(concentration) - gammaln(rows) + (rows - concentration) * topics.expected_logs()
     return float(normaliser.sum() + words.sum())

@@ -12,7 +12,7 @@ import numpy as np
 
 from streaminfer.models.documents import Documents
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.variational.lda.local import MOST, TOLERANCE, local
+from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.topics import Topics
 
 LARGEST: Final = 2.0**53
@@ -49,7 +49,7 @@ def score(
     documents: Documents,
     alpha: float | Vector,
     seed: int,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     most: int = MOST,
 ) -> Completed:
     """Fits gamma to the first halves and scores the second: count · log sum over topics of E[theta] E[beta]."""

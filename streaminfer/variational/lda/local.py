@@ -18,6 +18,8 @@ from streaminfer.variational.lda.topics import Topics
 
 TOLERANCE: Final = 1e-3
 """A mean change of a document's gamma below this is none."""
+BY_MEAN: Final = 1e-2
+"""The same of documents that are fitted to mean probabilities; less does not pay."""
 MOST: Final = 100
 """Turns of the loop for one document, at most."""
 
@@ -39,7 +41,7 @@ def local(
     alpha: float | Vector,
     weights: Vector | None = None,
     gamma: Matrix | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     most: int = MOST,
 ) -> Local:
     """Coordinate ascent on phi and gamma of each document alone (Hoffman et al. 2010, algorithm 1).
@@ -53,6 +55,8 @@ def local(
     state = State(first.copy(), np.zeros(documents.n, dtype=np.intp), np.zeros(documents.n, dtype=np.bool_))
     state.gamma[documents.entries == 0] = prior
     shares = _shares(topics)
+    if tolerance is None:
+        tolerance = BY_MEAN if topics.by_mean else TOLERANCE
     ascend = blocks.ascend if compiled.kernel() is None else compiled.ascend
     ascend(shares, documents, prior, state, tolerance, most)
     counted = np.ones(documents.n) if weights is None else weights
@@ -60,7 +64,7 @@ def local(
     for d in np.flatnonzero(state.lost):
         own = slice(documents.starts[d], documents.starts[d + 1])
         words, counts = documents.words[own], documents.counts[own]
-        logs = Topics(topics.rows[words], topics.totals).logs()
+        logs = topics._replace(rows=topics.rows[words]).logs()
         state.gamma[d], phi, state.turns[d] = careful.fit(logs, counts, prior, first[d], tolerance, most)
         statistics[words] += counted[d] * counts[:, None] * phi
     return Local(statistics, state.gamma, state.turns)

@@ -1,4 +1,4 @@
-"""Logistic regression: its bound against quadrature and direct maximisation, and the mistakes that are easily made."""
+"""Logistic regression by its bound: against quadrature and direct maximisation, and mistakes that are easily made."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from streaminfer.models import logistic_regression
+from streaminfer.models import logistic_bound
+from streaminfer.models.logistic_bound import curvature
 from streaminfer.models.logistic_normal import log_mean_sigmoid
-from streaminfer.models.logistic_regression import curvature
 from streaminfer.models.model import Latent
 from streaminfer.models.options import OptionsError
 from streaminfer.variational import base as bases
 from streaminfer.variational import coordinate_ascent, svb
-from tests.models.examples import build
+from tests.models import examples
 
 PRIOR = {"mean": [0.4, -0.3, 0.2], "precision": [0.5, 2.0], "intercept_precision": 0.1}
 CLASSIFIER: dict[str, Any] = {"features": ["a", "b"], "target": "y", "prior": PRIOR}
+
+
+def build(kind: str, **options: Any) -> Any:
+    return examples.build(kind, **{"local": "bound", **options})
 
 
 def draw(n: int, d: int = 2, seed: int = 1) -> np.ndarray:
@@ -38,8 +42,8 @@ def on(model: Any, statistics: np.ndarray) -> bases.Base:
 def converged(model: Any, events: np.ndarray) -> np.ndarray:
     """The statistics at the maximum of the bound, from the prior."""
     if model.covariance == "diagonal":
-        return model.absorb(model.posterior(model.empty()), events)
-    return coordinate_ascent.ascended(model, bases.prior(model), events, iterations=300, tolerance=1e-12)
+        return model.absorb(model.posterior(model.empty()), events).statistics
+    return coordinate_ascent.ascended(model, bases.prior(model), events, iterations=300, tolerance=1e-12).statistics
 
 
 def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +174,7 @@ def test_rounds_of_the_diagonal_never_let_the_bound_fall(n: int) -> None:
     names = [f"x{i}" for i in range(6)]
     model = build("logistic_regression", features=names, target="y", covariance="diagonal", prior={"precision": 0.1})
     events, prior = draw(n, 6), model.posterior(model.empty())
-    rounds = [model.posterior(model.ascended(prior, events, None, k)) for k in range(1, 40)]
+    rounds = [model.posterior(model.ascended(prior, events, None, k).statistics) for k in range(1, 40)]
     bounds = np.array([model.elbo(prior, events), *(model.elbo(q, events) for q in rounds)])
     assert (np.diff(bounds) >= -1e-10 * np.abs(bounds[1:])).all()
     assert bounds[-1] > bounds[1]
@@ -220,7 +224,7 @@ def test_all_ways_to_solve_for_the_mean_agree(monkeypatch: pytest.MonkeyPatch) -
     for n in (4, 40):
         usual = converged(model, draw(n, 6))
         with monkeypatch.context() as patched:
-            patched.setattr(logistic_regression, "_PLAIN", 0.0)
+            patched.setattr(logistic_bound, "_PLAIN", 0.0)
             np.testing.assert_allclose(converged(model, draw(n, 6)), usual, rtol=1e-9, atol=1e-10)
 
 
@@ -270,7 +274,7 @@ def test_a_diagonal_of_thousands_of_weights_stays_small() -> None:
     assert model.size == 2 * (d + 1)
     features = rng.normal(size=(64, d)) / np.sqrt(d)
     events = np.column_stack([features, features[:, 0] > 0]).astype(np.float64)
-    q = model.posterior(model.absorb(model.posterior(model.empty()), events))
+    q = model.posterior(model.absorb(model.posterior(model.empty()), events).statistics)
     assert np.exp(q.log_predictive(events)).mean() > 0.5
 
 
