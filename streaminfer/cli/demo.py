@@ -24,6 +24,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import print_table, whole
 from streaminfer.cli.terminal import fitting
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.job import Job, Status
 from streaminfer.runtime.process import StopSignal
@@ -211,7 +212,8 @@ def report(found: PosteriorSnapshot | None, data: NDArray[np.float64], killed: l
     got = np.append(found.mean["weights"], found.mean["noise_variance"])
     sds = np.append(found.sd["weights"], found.sd["noise_variance"])
     want, truth = exact(data), np.append(TRUTH, NOISE**2)
-    print(f"\n{found.n_events:,} parcels, {len(killed)} kills ({' '.join(killed)}), none lost, none counted twice:\n")
+    kills = counted(len(killed), "kill") + (f" ({' '.join(killed)})" if killed else "")
+    print(f"\n{counted(found.n_events, 'parcel')}, {kills}, none lost, none counted twice:\n")
     table = [
         [NAMES[i], f"{truth[i]:g}", f"{got[i]:.9f}", f"{sds[i]:.4f}", f"{want[i]:.9f}", f"{abs(got[i] - want[i]):.1e}"]
         for i in range(5)

@@ -18,6 +18,7 @@ from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, prin
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.connection import Connection
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
@@ -137,11 +138,11 @@ def print_summary(found: PosteriorSnapshot) -> None:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
     elif snapshot.clocks:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
-    print(f"{found.n_events:,} events{rest}; {iso(snapshot.created_at)}")
+    print(f"{counted(found.n_events, 'event')}{rest}; {iso(snapshot.created_at)}")
     if snapshot.drift is not None and found.spec.drift is not None:
         print(_drift_line(snapshot.drift, found.spec.drift))
     if found.topics is not None:
-        print_table(["topic", f"likeliest of {len(found.topics.words):,} words"], _topics(found.topics))
+        print_table(["topic", f"likeliest of {counted(len(found.topics.words), 'word')}"], _topics(found.topics))
         return
     rows = [row for name, moments in found.moments.items() for row in _rows(name, moments, model.labels.get(name, ()))]
     print_table(["parameter", "mean", "sd"], rows[:MAX_ROWS])
@@ -157,16 +158,18 @@ def _topics(topics: TopicsPosterior) -> list[list[str]]:
 
 def _drift_line(state: drift.State, watch: Drift) -> str:
     alarm = math.log(watch.events_per_false_alarm)
-    newest = f", the newest after {state.alarm_at:,} events" if state.n_alarms else ""
-    return f"drift: {state.n_alarms:,} alarms{newest}; log evidence {state.log_evidence:.3g}, alarm at {alarm:.3g}"
+    newest = f", the newest after {counted(state.alarm_at, 'event')}" if state.n_alarms else ""
+    alarms = counted(state.n_alarms, "alarm")
+    return f"drift: {alarms}{newest}; log evidence {state.log_evidence:.3g}, alarm at {alarm:.3g}"
 
 
 def one_line(found: PosteriorSnapshot) -> str:
     """Version, events and the first few means, or words."""
+    head = f"version {found.version:>6}  {counted(found.n_events, 'event', width=10)}"
     if found.topics is not None:
-        return f"version {found.version:>6}  {found.n_events:>10,} events  {len(found.topics.words):,} words"
+        return f"{head}  {counted(len(found.topics.words), 'word')}"
     cells = [f"{name} {_short(moments)}" for name, moments in found.moments.items()]
-    return f"version {found.version:>6}  {found.n_events:>10,} events  " + "  ".join(cells)
+    return "  ".join([head, *cells])
 
 
 def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:

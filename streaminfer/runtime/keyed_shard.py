@@ -9,6 +9,7 @@ from typing import Final
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
 from streaminfer.models.model import DomainError, Matrix, conjugate
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, prior_of
 from streaminfer.runtime.service import Fatal
@@ -96,7 +97,7 @@ class KeyedShard(Shard):
         n_keys = 0 if self._found is None else self._found.n_keys
         if len(self._arena) != n_keys:
             raise Fatal(
-                f"{self._posterior}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part "
+                f"{self._posterior}: the newest snapshot has {counted(n_keys, 'key')} and the log {len(self._arena)}. Was a part "
                 "of the topic removed? Give the spec a new name to start over."
             )
         if self._found is not None:

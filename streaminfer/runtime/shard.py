@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
 from streaminfer.runtime import names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore, kept_of
@@ -217,7 +218,8 @@ class Shard:
         if found is None or found.n_alarms == (0 if before.drift is None else before.drift.n_alarms):
             return
         what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
-        log.warning("drift: alarm %d after %d events: scores fell; %s", found.n_alarms, found.alarm_at, what)
+        after = counted(found.alarm_at, "event")
+        log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
 
     def _bury(self, record: Record, error: WireError) -> None:
         log.error("%s offset %d: %s", record.partition, record.offset, error)

@@ -14,6 +14,7 @@ from streaminfer.models.bagged import Bagged, bagged
 from streaminfer.models.events import Field, Rejected, anew, bags_of, check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names, topics_json
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational import blend
@@ -85,11 +86,12 @@ class PosteriorSnapshot:
         self.topics = topics
 
     def __repr__(self) -> str:
+        events = counted(self.n_events, "event")
         if self.topics is not None:
-            return f"<{self.name} version {self.version}: {self.n_events} events, {len(self.topics.words)} words>"
+            return f"<{self.name} version {self.version}: {events}, {counted(len(self.topics.words), 'word')}>"
         means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
         name = self.name if self.key is None else f"{self.name} of {self.key!r}"
-        return f"<{name} version {self.version}: {self.n_events} events, {means}>"
+        return f"<{name} version {self.version}: {events}, {means}>"
 
     @property
     def name(self) -> str:
