@@ -133,8 +133,13 @@ class Shard:
         self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
         self.urgent = self.urgent or self.snapshot is not before
 
-    def fix_ends(self, ends: Mapping[int, int]) -> None:
-        """Makes the data that is there now that of every pass."""
+    @property
+    def restless(self) -> bool:
+        """Whether something is to be done once the data is at rest."""
+        return self._spec.inference.n_epochs > 1 and not self.snapshot.ends
+
+    def rest(self, ends: Mapping[int, int]) -> None:
+        """Makes the data that is there now, up to its ends, that of every pass. It must be committed at once."""
         self.snapshot = epochs.fixed(self.snapshot, ends)
         log.info("every pass ends at %s", dict(self.snapshot.ends))
 
@@ -249,8 +254,8 @@ class Shard:
 
     @property
     def _scored(self) -> bool:
-        """Whether snapshots have a score."""
-        return True
+        """Whether snapshots have a score: who folds keys has no events, and who has the events no posterior of keys."""
+        return self._spec.key is None
 
     def _changed_panes(self, store: PaneStore, snapshot: Snapshot) -> list[Output]:
         self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all

@@ -170,7 +170,10 @@ class PosteriorSnapshot:
         return float(found[0]) if isinstance(rows, Mapping) else found
 
     def log_evidence(self) -> float:
-        """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power."""
+        """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power.
+
+        By the chain rule it is the sum of log p(event | all events before it) under the prior as it is now.
+        """
         return self.posterior.log_evidence()
 
     def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
@@ -189,14 +192,15 @@ class PosteriorSnapshot:
 
     @property
     def score(self) -> float | None:
-        """The mean log predictive density of events before they were absorbed; None where nobody knows it.
+        """The mean log predictive density of the events, each under the posterior before its minibatch.
 
-        Of a key nobody adds it up, but where nothing is forgotten the densities' product is the marginal likelihood.
+        None of no event and of keys: who folds keys has no events, and who has the events no posterior of keys. Of a
+        document it is that of one half of its words given the other. `log_evidence` is another thing: there each event
+        is predicted by all before it, those of its minibatch too, and by the prior as it is now.
         """
-        if self.n_events == 0 or (self.key is not None and self.spec.inference.forget is not None):
+        if self.n_events == 0 or self.spec.key is not None:
             return None
-        score = self.snapshot.score if self.key is None else self.log_evidence()
-        return score / self.n_events if math.isfinite(score) else None
+        return self.snapshot.score / self.n_events
 
     def _numbers(self) -> dict[str, Any]:
         """Parameters and natural parameters."""

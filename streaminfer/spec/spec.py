@@ -62,6 +62,16 @@ class Spec:
         """Whether the posterior has a row for each of very many keys or words, and snapshots those that changed."""
         return self.key is not None or self.words is not None
 
+    @property
+    def pooled(self) -> bool:
+        """Whether there are keys, with a prior that is fitted to them."""
+        return self.key is not None and self.key.pooled
+
+    @property
+    def waits_for_rest(self) -> bool:
+        """Whether something is to be done once the data is at rest: further passes, or the last fit of a prior."""
+        return self.pooled or self.inference.n_epochs > 1
+
     @cached_property
     def key_field(self) -> Field | None:
         """Where an event's key is; None where there is one posterior for all."""
