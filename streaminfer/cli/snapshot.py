@@ -23,6 +23,7 @@ from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
+from streaminfer.variational.forgetting import unevenness
 from streaminfer.variational.topics_posterior import TopicsPosterior
 from streaminfer.wire.snapshots import iso
 
@@ -139,6 +140,9 @@ def print_summary(found: PosteriorSnapshot) -> None:
     elif snapshot.clocks:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
     print(f"{counted(found.n_events, 'event')}{rest}; {iso(snapshot.created_at)}")
+    uneven = unevenness(found.spec.inference.forget, snapshot.frontier) if found.key is None else None
+    if uneven is not None:
+        print(f"{uneven}.")
     if snapshot.drift is not None and found.spec.drift is not None:
         print(_drift_line(snapshot.drift, found.spec.drift))
     if found.topics is not None:

@@ -24,6 +24,7 @@ from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.variational import blend, epochs, fold, memoized
 from streaminfer.variational.fold import Outcome
+from streaminfer.variational.forgetting import unevenness
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
@@ -70,6 +71,7 @@ class Shard:
         self._last_offset = -1
         self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
+        self._told_uneven = False
         self.committed_at = -math.inf
         """When it last published a snapshot, by its master's clock."""
         self.urgent = False
@@ -211,6 +213,7 @@ class Shard:
         except memoized.TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
+        self._tell_uneven()
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
@@ -225,6 +228,14 @@ class Shard:
         what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
         after = counted(found.alarm_at, "event")
         log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
+
+    def _tell_uneven(self) -> None:
+        """Once, where both the data and what is folded of it are uneven: a partition may only be behind."""
+        forget = self._spec.inference.forget
+        found = None if self._told_uneven else unevenness(forget, self._ends)
+        if found is not None and unevenness(forget, self.snapshot.frontier) is not None:
+            log.warning("%s: %s", self._data, found)
+            self._told_uneven = True
 
     def _bury(self, record: Record, error: WireError) -> None:
         log.error("%s offset %d: %s", record.partition, record.offset, error)
