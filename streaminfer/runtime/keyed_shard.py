@@ -120,7 +120,7 @@ class KeyedShard(Shard):
                 if place is not None and record.value is not None:
                     run.append((place, record.value))
                 elif place is None:
-                    found = assembler.add(record.value) or found
+                    found = manifests.assembled(self._spec, assembler, record) or found
                     if found is not None:
                         model_of(self._spec, found)
                         manifests.check_statistics(self._spec, found)

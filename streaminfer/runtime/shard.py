@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
-from streaminfer.runtime import names
+from streaminfer.runtime import manifests, names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
@@ -277,7 +277,8 @@ class Shard:
         topic = names.topic(self._spec, "posterior")
         natural, about = self._described(snapshot)
         records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
-        return [Output(topic, data, key, self.partition.index) for key, data in records]
+        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
+        return [*outputs[:-1], replace(outputs[-1], headers=manifests.headers(self._spec))]
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""
