@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import print_table, whole
+from streaminfer.cli.common import ABOUT, print_table, whole
 from streaminfer.cli.terminal import fitting
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.idle import IdleMark
@@ -70,7 +70,8 @@ def command(options: argparse.Namespace) -> int:
         # On a bus that stays, an earlier demo may have been: its events are not these.
         path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
         url = options.bus or f"embedded:{folder}/bus"
-        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed:\n")
+        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed.")
+        print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
             job = Job(spec, bus, children_of(spec, 3, str(path), url, 0))
@@ -175,7 +176,7 @@ class Screen:
         head = f"{found.n_events:>7,} of {play.sent:,} parcels, version {found.version}{killed}"
         mean, sd = found.mean["weights"], found.sd["weights"]
         rows = [
-            f"  {NAMES[i]:<8} {interval(mean[i], sd[i], TRUTH[i], SCALE[i])} {mean[i]:8.3f} ± {1.96 * sd[i]:.3f}"
+            f"  {NAMES[i]:<8} {interval(mean[i], sd[i], TRUTH[i], SCALE[i])} {mean[i]:8.3f} ± {sd[i]:.3f}"
             for i in range(4)
         ]
         return [head, *rows]

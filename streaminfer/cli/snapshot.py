@@ -14,7 +14,7 @@ import numpy as np
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
+from streaminfer.cli.common import ABOUT, UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.connection import Connection
@@ -100,6 +100,8 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
     newest, told = 0, False
+    if not as_json and spec.words is None:
+        print(ABOUT, file=sys.stderr)
     try:
         while True:
             try:
@@ -186,4 +188,4 @@ def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
 def _short(moments: Moments) -> str:
     flat = zip(moments.mean.ravel()[:4], moments.sd.ravel()[:4], strict=True)
     more = " ..." if moments.mean.size > 4 else ""
-    return " ".join(f"{mean:.5g}±{sd:.2g}" for mean, sd in flat) + more
+    return ", ".join(f"{mean:.5g} ± {sd:.2g}" for mean, sd in flat) + more

@@ -177,11 +177,13 @@ class PosteriorSnapshot:
         return self.posterior.log_evidence()
 
     def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
-        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `streaminfer[arviz]`."""
+        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `arviz`."""
         try:
             from arviz_base import from_dict
         except ImportError as error:
-            raise ImportError("to_inference_data needs ArviZ: pip install 'streaminfer[arviz]'") from error
+            raise ImportError(
+                "to_inference_data needs ArviZ: pip install arviz-base, or '.[arviz]' in a clone of streaminfer"
+            ) from error
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
