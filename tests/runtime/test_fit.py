@@ -98,5 +98,5 @@ def test_a_spec_may_be_a_path_or_a_mapping(tmp_path: Path) -> None:
 def test_what_is_no_spec_is_refused_with_what_would_be() -> None:
     with pytest.raises(TypeError, match=r"spec: must be a Spec, the path of a spec file, or a mapping .* \(got int\)"):
         fit(3, [])  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match=r"absent\.yaml: \(file\) cannot be read"):
+    with pytest.raises(SpecError, match=r"absent\.yaml: \(file\): cannot be read"):
         fit("absent.yaml", [])
