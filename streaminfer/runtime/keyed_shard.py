@@ -173,11 +173,14 @@ class KeyedShard(Shard):
 
     @property
     def restless(self) -> bool:
-        """Whether the prior is not that of the keys as they are."""
-        return self._spec.pooled and self.snapshot.n_pooled != self.snapshot.n_events
+        """Also where the prior is not that of the keys as they are."""
+        return super().restless or (self._spec.pooled and self.snapshot.n_pooled != self.snapshot.n_events)
 
     def rest(self, ends: Mapping[int, int]) -> None:
-        """The next snapshot has the prior of all events, whatever was fitted before and when."""
+        """The next snapshot has the prior of all events, whatever was fitted before and when; words have passes."""
+        if not self._spec.pooled:
+            super().rest(ends)
+            return
         self._resting = True
         log.info("at rest at %s: the prior is fitted to all keys as they are", dict(ends))
 
