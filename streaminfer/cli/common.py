@@ -10,6 +10,9 @@ from typing import Any
 
 from streaminfer.bus.connect import default_url
 
+ABOUT = "mean ± sd: ± is one standard deviation of the posterior"
+"""What commands mean by ±."""
+
 
 class UsageError(ValueError):
     """Arguments that are right one by one but not together."""

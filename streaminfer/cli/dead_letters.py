@@ -35,7 +35,9 @@ def command(options: argparse.Namespace) -> int:
                 sent += count
                 line.show(f"{bar(sent / len(found))} {sent:,} sent again")
             cut = sum(letter.is_cut for letter in found)
-            rest = f"; {cut} hold only a part of their record and stay" if cut else ""
+            kept = "1 holds only a part of its record and stays"
+            kept = kept if cut == 1 else f"{cut:,} hold only a part of their record and stay"
+            rest = f"; {kept}" if cut else ""
             print(f"{sent} of {len(found)} sent again{rest}", file=sys.stderr)
     return 0
 

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import print_table, whole
+from streaminfer.cli.common import ABOUT, print_table, whole
 from streaminfer.cli.terminal import fitting
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.job import Job, Status
 from streaminfer.runtime.process import StopSignal
@@ -69,7 +70,8 @@ def command(options: argparse.Namespace) -> int:
         # On a bus that stays, an earlier demo may have been: its events are not these.
         path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
         url = options.bus or f"embedded:{folder}/bus"
-        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed:\n")
+        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed.")
+        print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
             job = Job(spec, bus, children_of(spec, 3, str(path), url, 0))
@@ -174,7 +176,7 @@ class Screen:
         head = f"{found.n_events:>7,} of {play.sent:,} parcels, version {found.version}{killed}"
         mean, sd = found.mean["weights"], found.sd["weights"]
         rows = [
-            f"  {NAMES[i]:<8} {interval(mean[i], sd[i], TRUTH[i], SCALE[i])} {mean[i]:8.3f} ± {1.96 * sd[i]:.3f}"
+            f"  {NAMES[i]:<8} {interval(mean[i], sd[i], TRUTH[i], SCALE[i])} {mean[i]:8.3f} ± {sd[i]:.3f}"
             for i in range(4)
         ]
         return [head, *rows]
@@ -211,7 +213,8 @@ def report(found: PosteriorSnapshot | None, data: NDArray[np.float64], killed: l
     got = np.append(found.mean["weights"], found.mean["noise_variance"])
     sds = np.append(found.sd["weights"], found.sd["noise_variance"])
     want, truth = exact(data), np.append(TRUTH, NOISE**2)
-    print(f"\n{found.n_events:,} parcels, {len(killed)} kills ({' '.join(killed)}), none lost, none counted twice:\n")
+    kills = counted(len(killed), "kill") + (f" ({' '.join(killed)})" if killed else "")
+    print(f"\n{counted(found.n_events, 'parcel')}, {kills}, none lost, none counted twice:\n")
     table = [
         [NAMES[i], f"{truth[i]:g}", f"{got[i]:.9f}", f"{sds[i]:.4f}", f"{want[i]:.9f}", f"{abs(got[i] - want[i]):.1e}"]
         for i in range(5)

@@ -16,6 +16,7 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
 from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.spec import Spec, load_spec
@@ -79,4 +80,4 @@ def describe(progress: Progress, resumed: int, started: float) -> str:
     share = f"{bar(progress.bytes_read / progress.bytes_total)} " if progress.bytes_total else ""
     rate = (progress.rows - resumed) / max(1e-9, time.monotonic() - started)
     before = f" ({resumed:,} of them by an earlier run)" if resumed else ""
-    return f"{share}{progress.rows:,} events{before}, {rate:,.0f}/s"
+    return f"{share}{counted(progress.rows, 'event')}{before}, {rate:,.0f}/s"

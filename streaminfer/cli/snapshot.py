@@ -14,14 +14,16 @@ import numpy as np
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
+from streaminfer.cli.common import ABOUT, UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.connection import Connection
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
+from streaminfer.variational.forgetting import unevenness
 from streaminfer.variational.topics_posterior import TopicsPosterior
 from streaminfer.wire.snapshots import iso
 
@@ -98,6 +100,8 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
     newest, told = 0, False
+    if not as_json and spec.words is None:
+        print(ABOUT, file=sys.stderr)
     try:
         while True:
             try:
@@ -137,11 +141,14 @@ def print_summary(found: PosteriorSnapshot) -> None:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
     elif snapshot.clocks:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
-    print(f"{found.n_events:,} events{rest}; {iso(snapshot.created_at)}")
+    print(f"{counted(found.n_events, 'event')}{rest}; {iso(snapshot.created_at)}")
+    uneven = unevenness(found.spec.inference.forget, snapshot.frontier) if found.key is None else None
+    if uneven is not None:
+        print(f"{uneven}.")
     if snapshot.drift is not None and found.spec.drift is not None:
         print(_drift_line(snapshot.drift, found.spec.drift))
     if found.topics is not None:
-        print_table(["topic", f"likeliest of {len(found.topics.words):,} words"], _topics(found.topics))
+        print_table(["topic", f"likeliest of {counted(len(found.topics.words), 'word')}"], _topics(found.topics))
         return
     rows = [row for name, moments in found.moments.items() for row in _rows(name, moments, model.labels.get(name, ()))]
     print_table(["parameter", "mean", "sd"], rows[:MAX_ROWS])
@@ -157,16 +164,18 @@ def _topics(topics: TopicsPosterior) -> list[list[str]]:
 
 def _drift_line(state: drift.State, watch: Drift) -> str:
     alarm = math.log(watch.events_per_false_alarm)
-    newest = f", the newest after {state.alarm_at:,} events" if state.n_alarms else ""
-    return f"drift: {state.n_alarms:,} alarms{newest}; log evidence {state.log_evidence:.3g}, alarm at {alarm:.3g}"
+    newest = f", the newest after {counted(state.alarm_at, 'event')}" if state.n_alarms else ""
+    alarms = counted(state.n_alarms, "alarm")
+    return f"drift: {alarms}{newest}; log evidence {state.log_evidence:.3g}, alarm at {alarm:.3g}"
 
 
 def one_line(found: PosteriorSnapshot) -> str:
     """Version, events and the first few means, or words."""
+    head = f"version {found.version:>6}  {counted(found.n_events, 'event', width=10)}"
     if found.topics is not None:
-        return f"version {found.version:>6}  {found.n_events:>10,} events  {len(found.topics.words):,} words"
+        return f"{head}  {counted(len(found.topics.words), 'word')}"
     cells = [f"{name} {_short(moments)}" for name, moments in found.moments.items()]
-    return f"version {found.version:>6}  {found.n_events:>10,} events  " + "  ".join(cells)
+    return "  ".join([head, *cells])
 
 
 def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
@@ -179,4 +188,4 @@ def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
 def _short(moments: Moments) -> str:
     flat = zip(moments.mean.ravel()[:4], moments.sd.ravel()[:4], strict=True)
     more = " ..." if moments.mean.size > 4 else ""
-    return " ".join(f"{mean:.5g}±{sd:.2g}" for mean, sd in flat) + more
+    return ", ".join(f"{mean:.5g} ± {sd:.2g}" for mean, sd in flat) + more

@@ -13,6 +13,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.cli.common import add_bus, add_spec, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
 from streaminfer.runtime.patience import patiently
@@ -58,14 +59,14 @@ def command(options: argparse.Namespace) -> int:
         early = options.until_idle and not job.idle
         newest = job.follower.snapshot
         events = newest.n_events if newest else 0
-        keys = f" of {newest.n_keys:,} {_rows(spec)}" if newest and spec.by_rows else ""
+        keys = f" of {counted(newest.n_keys, _row(spec))}" if newest and spec.by_rows else ""
         how = "stopped before all data was in the posterior" if early else "ended"
-        line.show(f"{spec.name}: {how}, {events:,} events{keys} in the posterior", last=True)
+        line.show(f"{spec.name}: {how}, {counted(events, 'event')}{keys} in the posterior", last=True)
     return 1 if early else 0
 
 
-def _rows(spec: Spec) -> str:
-    return "keys" if spec.words is None else "words"
+def _row(spec: Spec) -> str:
+    return "key" if spec.words is None else "word"
 
 
 def _tell(metrics: UpMetrics, status: Status) -> None:
@@ -92,14 +93,14 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     """The live status line."""
     snapshot = status.snapshot
     events = snapshot.n_events if snapshot is not None else 0
-    parts = [f"{spec.name}: {events:,} events in the posterior", f"{status.behind:,} to come"]
+    parts = [f"{spec.name}: {counted(events, 'event')} in the posterior", f"{status.behind:,} to come"]
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
     parts.append(f"{rate.add(events):,.0f}/s")
     if snapshot is not None and spec.by_rows:
-        parts.append(f"{snapshot.n_keys:,} {_rows(spec)}")
+        parts.append(counted(snapshot.n_keys, _row(spec)))
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
-    parts.append(f"{status.alive} processes, {status.restarts} restarts")
+    parts.append(f"{counted(status.alive, 'process', 'processes')}, {counted(status.restarts, 'restart')}")
     if snapshot is not None and snapshot.n_dead_lettered:
-        parts.append(f"{snapshot.n_dead_lettered:,} dead letters")
+        parts.append(counted(snapshot.n_dead_lettered, "dead letter"))
     return ", ".join(parts)

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.runtime.word_fit import fit_words
-from streaminfer.spec import Spec
+from streaminfer.spec import Spec, load_spec, parse_spec
 from streaminfer.variational import base, epochs, fold, memoized, methods
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 
 
-def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
+def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
     """The posterior of a spec given rows (mappings, as events on the data topic are), in minibatches as a worker would.
 
+    The spec may also be the path of its file, or a mapping as `parse_spec` takes it.
     The rows are events of one partition, in their order; with `inference.epochs` they are kept in memory and passed as
     often. Raises RowError at the first row that the model cannot read.
     """
+    spec = _spec_of(spec)
     if spec.key is not None:
         raise ValueError(
             "key: `fit` gives one posterior: leave the key out of the spec, and give it the rows of one key"
@@ -42,6 +46,18 @@ def fit(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
         snapshot = _passed(spec, snapshot, rows)
         snapshot = epochs.turned(epochs.fixed(snapshot, snapshot.ends), n_epochs)
     return PosteriorSnapshot(spec, replace(snapshot, frontier={}, starts={}, ends={}, batches={}))
+
+
+def _spec_of(given: object) -> Spec:
+    if isinstance(given, Spec):
+        return given
+    if isinstance(given, str | PathLike):
+        return load_spec(Path(given))
+    if isinstance(given, Mapping):
+        return parse_spec(given)
+    raise TypeError(
+        f"spec: must be a Spec, the path of a spec file, or a mapping with name and model (got {type(given).__name__})"
+    )
 
 
 def _passed(spec: Spec, snapshot: Snapshot, rows: Iterable[Mapping[str, Any]]) -> Snapshot:

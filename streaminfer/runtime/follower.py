@@ -96,7 +96,7 @@ class Follower:
         """The snapshot that a record completes, with statistics that give a proper posterior."""
         self.unreadable = record
         try:
-            snapshot = self._assembler.add(record.value)
+            snapshot = manifests.assembled(self._spec, self._assembler, record)
             if snapshot is not None:
                 manifests.check_statistics(self._spec, snapshot)
         except (WireError, DomainError) as error:

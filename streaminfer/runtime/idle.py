@@ -1,4 +1,4 @@
-"""`--until-idle`: the ends are read once, and the posterior has reached them, in the last pass over the data."""
+"""`--until-idle`: the ends are read once, and the posterior has reached them, with all that is done then."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ class IdleMark:
     def __init__(self, spec: Spec, bus: Bus) -> None:
         topic = names.data_topic(spec)
         self.ends = bus.ends(topic)
-        self._last_epoch = spec.inference.n_epochs - 1
+        self._last_epoch, self._pooled = spec.inference.n_epochs - 1, spec.pooled
         group = names.until_idle_group(spec)
         positions = {Partition(topic, index): Position(end) for index, end in self.ends.items()}
         with bus.writer(group) as writer:
             writer.commit([], positions, group)
 
     def reached(self, snapshot: Snapshot | None) -> bool:
-        """Whether every partition's committed frontier is at its end or beyond, in the last pass."""
+        """Whether every partition's committed frontier is at its end or beyond, in the last pass.
+
+        A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
+        fits it to those of before.
+        """
         if snapshot is None or snapshot.epoch < self._last_epoch:
             return False
-        return all(snapshot.frontier.get(index, -1) >= end for index, end in self.ends.items())
+        there = [snapshot.frontier.get(index, -1) - end for index, end in self.ends.items()]
+        fitted = not self._pooled or snapshot.n_pooled == snapshot.n_events or any(ahead > 0 for ahead in there)
+        return fitted and all(ahead >= 0 for ahead in there)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import DomainError, Vector
-from streaminfer.runtime import names
+from streaminfer.runtime import manifests, names
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
@@ -104,7 +104,7 @@ class KeyFollower:
 
     def _complete(self, record: Record) -> Snapshot | None:
         """What a manifest publishes of the key: nothing where it has not changed."""
-        manifest = self._assembler.add(record.value)
+        manifest = manifests.assembled(self._spec, self._assembler, record)
         if manifest is not None:
             model_of(self._spec, manifest)
             self._manifest = manifest

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
-from streaminfer.models.model import DomainError, Matrix, conjugate
+from streaminfer.models.model import DomainError, Matrix
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.parts import Parts
-from streaminfer.runtime.pooling import model_of, prior_of
+from streaminfer.runtime.pooling import model_of, pooled
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard, unreadable
 from streaminfer.variational import keyed, rules
@@ -21,22 +23,21 @@ from streaminfer.wire import key_records
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.snapshots import Assembler
 
+log = logging.getLogger(__name__)
+
 MAX_DIRTY: Final = 10_000
 """Rows of keys in one snapshot, about: a transaction stays small, whatever `snapshot_ms` says."""
 MAX_DIRTY_BYTES: Final = 8 << 20
 RESTORE_RECORDS: Final = 10_000
 """Records read in one step of a restore."""
-MAX_POOLED: Final = 1000
-"""Keys that a pooled prior is fitted to."""
-MAX_POOLED_NUMBERS: Final = 30_000
-"""Statistics of them all: a fit of the slowest model takes 35 microseconds for each, and a master that is at it answers
-nobody."""
 GROWTH: Final = 1.25
-"""How many times the events of the last fit there must be for the next."""
+"""How many times the events of the last fit of a pooled prior there must be for the next, until the data rests."""
 
 
 class KeyedShard(Shard):
     """`snapshot` has the frontier and the counts, the arena the statistics of every key."""
+
+    _resting = False
 
     @property
     def full(self) -> bool:
@@ -96,8 +97,8 @@ class KeyedShard(Shard):
         n_keys = 0 if self._found is None else self._found.n_keys
         if len(self._arena) != n_keys:
             raise Fatal(
-                f"{self._posterior}: the newest snapshot has {n_keys} keys and the log {len(self._arena)}. Was a part "
-                "of the topic removed? Give the spec a new name to start over."
+                f"{self._posterior}: the newest snapshot has {counted(n_keys, 'key')} and the log {len(self._arena)}. "
+                "Was a part of the topic removed? Give the spec a new name to start over."
             )
         if self._found is not None:
             self.published = self.snapshot = self._found
@@ -119,7 +120,7 @@ class KeyedShard(Shard):
                 if place is not None and record.value is not None:
                     run.append((place, record.value))
                 elif place is None:
-                    found = assembler.add(record.value) or found
+                    found = manifests.assembled(self._spec, assembler, record) or found
                     if found is not None:
                         model_of(self._spec, found)
                         manifests.check_statistics(self._spec, found)
@@ -146,8 +147,7 @@ class KeyedShard(Shard):
         self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
 
     def _fold(self, increment: Increment) -> None:
-        model = model_of(self._spec, self.snapshot)
-        self.snapshot, outcome = keyed.add(model, self._arena, self.snapshot, increment, self._rules)
+        self.snapshot, outcome = keyed.add(self._spec.model, self._arena, self.snapshot, increment, self._rules)
         self._metrics.outcome(outcome.value)
         self.urgent = self.urgent or not outcome.moved
 
@@ -158,11 +158,12 @@ class KeyedShard(Shard):
         one has them again. So the last one must be there first.
         """
         self.verify()
+        before = self.snapshot.n_expired
         if self._rules.expire_after is not None:
             ends = self._bus.ends(self._data)
             self.snapshot = keyed.expire(self._arena, self.snapshot, self._rules, self._most_dirty, ends)
-        if self._spec.key is not None and self._spec.key.pooled:
-            self._pool()
+        if self._spec.pooled:
+            self._pool(all_gone=self.snapshot.n_expired - before < self._most_dirty)
         super().commit(member, now_ms)
         self._arena.published()
 
@@ -171,17 +172,30 @@ class KeyedShard(Shard):
         return super()._n_effective(snapshot) if self._rules.forgetting is None else self._arena.total_effective
 
     @property
-    def _scored(self) -> bool:
-        return self._rules.forgetting is None
+    def restless(self) -> bool:
+        """Also where the prior is not that of the keys as they are."""
+        return super().restless or (self._spec.pooled and self.snapshot.n_pooled != self.snapshot.n_events)
 
-    def _pool(self) -> None:
-        """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
-        if not self._arena.rows or self.snapshot.n_events < GROWTH * self.snapshot.n_pooled:
+    def rest(self, ends: Mapping[int, int]) -> None:
+        """The next snapshot has the prior of all events, whatever was fitted before and when; words have passes."""
+        if not self._spec.pooled:
+            super().rest(ends)
             return
-        most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // self._spec.model.size))
-        rows = keyed.some(self._spec.model, self._arena, most)
-        prior = prior_of(conjugate(self._spec.model).pooled(rows))
-        self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
+        self._resting = True
+        log.info("at rest at %s: the prior is fitted to all keys as they are", dict(ends))
+
+    def _pool(self, all_gone: bool) -> None:
+        """Fits the prior where the data rests, or there are a quarter more events than at the last time.
+
+        `n_pooled` is `n_events` only if the prior is that of the keys as they are: not where idle ones are still to go.
+        """
+        now, final = self.snapshot, self._resting and all_gone
+        self._resting = False
+        if final or now.n_events >= GROWTH * now.n_pooled:
+            n_pooled = now.n_events if all_gone else max(0, now.n_events - 1)
+            self.snapshot = replace(now, prior=pooled(self._spec, self._arena), n_pooled=n_pooled)
+        elif now.n_expired != self.published.n_expired:
+            self.snapshot = replace(now, n_pooled=max(0, min(now.n_pooled, now.n_events - 1)))
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:
         """Keys that are gone, keys that have changed, and the manifest."""

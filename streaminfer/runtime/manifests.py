@@ -1,11 +1,46 @@
-"""The statistics that the manifest of a shard has: of the whole posterior, or of words what all rows have in common."""
+"""Manifests of a shard: the record and whose it is, and its statistics.
+
+Those are of the whole posterior, or of words what all rows have in common.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+from streaminfer.bus.protocol import Headers, Record
 from streaminfer.models.model import DomainError
-from streaminfer.spec import Spec
+from streaminfer.spec import Spec, meaning
 from streaminfer.variational import blend, words
 from streaminfer.variational.snapshot import Snapshot, together
+from streaminfer.wire.snapshots import Assembler, OtherSpec
+
+HEADER: Final = "spec"
+"""The header of a manifest that says what its spec means."""
+MOST_DIFFERENCES: Final = 5
+
+
+def headers(spec: Spec) -> Headers:
+    """Those of a manifest: a reader with another spec can say what is different."""
+    text = meaning.text_of(spec.meaning)
+    return () if text is None else ((HEADER, text),)
+
+
+def assembled(spec: Spec, assembler: Assembler, record: Record) -> Snapshot | None:
+    """The snapshot that a record completes; raises OtherSpec that says what is different, as far as it is known."""
+    try:
+        return assembler.add(record.value)
+    except OtherSpec as error:
+        raise error.explained(_why(spec, error.found, dict(record.headers).get(HEADER))) from error
+
+
+def _why(spec: Spec, found: str, text: bytes | None) -> str:
+    remedy = meaning.remedy(spec.meaning, found)
+    if remedy is not None:
+        return f"{remedy}, or "
+    there = None if text is None else meaning.read(text)
+    changed = [] if there is None else meaning.differences(there, spec.meaning)
+    more = f", and {len(changed) - MOST_DIFFERENCES} more" if len(changed) > MOST_DIFFERENCES else ""
+    return f"{'; '.join(changed[:MOST_DIFFERENCES])}{more}. To start over, " if changed else ""
 
 
 def statistics_size(spec: Spec) -> int:

@@ -46,7 +46,7 @@ class Master:
         self._shards: dict[Partition, Shard] = {}
         self._restoring: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
-        self._rest = Rest(spec, bus, clock) if spec.inference.n_epochs > 1 else None
+        self._rest = Rest(spec, bus, clock) if spec.waits_for_rest else None
         self._checked_at = clock()
         self._polled = False
 
@@ -89,7 +89,7 @@ class Master:
 
     def _read(self, timeout: float) -> None:
         timeout = 0.0 if self._restoring else timeout
-        if self._rest is not None and any(not shard.snapshot.ends for shard in self._shards.values()):
+        if self._rest is not None and any(shard.restless for shard in self._shards.values()):
             timeout = min(timeout, INTERVAL)
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
@@ -167,11 +167,11 @@ class Master:
                 shard.meet_partitions()
 
     def _turn(self, rest: Rest) -> None:
-        """Fixes the ends of every pass, and starts the next: in a snapshot before anything of it is folded."""
+        """What is done once the data is at rest, and the next pass: in a snapshot before anything else is folded."""
         for shard in self._shards.values():
-            ends = None if shard.snapshot.ends else rest.look(shard.snapshot)
+            ends = rest.look(shard.snapshot) if shard.restless else None
             if ends is not None:
-                shard.fix_ends(ends)
+                shard.rest(ends)
             if shard.turn() or ends is not None:
                 self._commit(shard)
 

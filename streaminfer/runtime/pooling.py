@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from streaminfer.models.model import Conjugate, Model, conjugate
 from streaminfer.models.options import OptionsError
 from streaminfer.spec import Spec
 from streaminfer.spec.key import MAX_PRIOR
+from streaminfer.variational import keyed
+from streaminfer.variational.arena import Arena
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.errors import BadValue
+
+MAX_POOLED: Final = 1000
+"""Keys that a pooled prior is fitted to."""
+MAX_POOLED_NUMBERS: Final = 30_000
+"""Statistics of them all: a fit of the slowest model takes 50 microseconds for each, and a master that is at it answers
+nobody."""
+
+
+def pooled(spec: Spec, arena: Arena) -> str | None:
+    """The prior that is fitted to some of the keys; without a key there is none but the model's own.
+
+    Which keys those are, and the order in which they are summed, depends on the keys alone.
+    """
+    if not arena.rows:
+        return None
+    most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // spec.model.size))
+    return prior_of(conjugate(spec.model).pooled(keyed.some(spec.model, arena, most)))
 
 
 def prior_of(model: Conjugate) -> str:

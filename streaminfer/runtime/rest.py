@@ -1,4 +1,4 @@
-"""When the data has come to rest: where every pass over it ends."""
+"""When the data has come to rest: where every pass over it ends, and when a pooled prior is fitted for good."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rest:
             self._ends, self._since = ends, now
         if not all(self._reached(snapshot.frontier.get(index), end) for index, end in ends.items()):
             return None
-        there = any(end > snapshot.starts.get(index, end) for index, end in ends.items())
+        there = snapshot.n_events > 0 or any(end > snapshot.starts.get(index, end) for index, end in ends.items())
         rested = there and now - self._since >= QUIET
         return ends if rested or ends == self._marks() else None
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
-from streaminfer.runtime import names
+from streaminfer.runtime import manifests, names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore, kept_of
@@ -23,6 +24,7 @@ from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.variational import blend, epochs, fold, memoized
 from streaminfer.variational.fold import Outcome
+from streaminfer.variational.forgetting import unevenness
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
@@ -69,6 +71,7 @@ class Shard:
         self._last_offset = -1
         self._data = names.data_topic(spec)
         self._ends: dict[int, int] = {}
+        self._told_uneven = False
         self.committed_at = -math.inf
         """When it last published a snapshot, by its master's clock."""
         self.urgent = False
@@ -132,8 +135,13 @@ class Shard:
         self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
         self.urgent = self.urgent or self.snapshot is not before
 
-    def fix_ends(self, ends: Mapping[int, int]) -> None:
-        """Makes the data that is there now that of every pass."""
+    @property
+    def restless(self) -> bool:
+        """Whether something is to be done once the data is at rest."""
+        return self._spec.inference.n_epochs > 1 and not self.snapshot.ends
+
+    def rest(self, ends: Mapping[int, int]) -> None:
+        """Makes the data that is there now, up to its ends, that of every pass. It must be committed at once."""
         self.snapshot = epochs.fixed(self.snapshot, ends)
         log.info("every pass ends at %s", dict(self.snapshot.ends))
 
@@ -205,6 +213,7 @@ class Shard:
         except memoized.TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
+        self._tell_uneven()
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
             self._retry[increment.partition] = self.published.version + 1
@@ -217,7 +226,16 @@ class Shard:
         if found is None or found.n_alarms == (0 if before.drift is None else before.drift.n_alarms):
             return
         what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
-        log.warning("drift: alarm %d after %d events: scores fell; %s", found.n_alarms, found.alarm_at, what)
+        after = counted(found.alarm_at, "event")
+        log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
+
+    def _tell_uneven(self) -> None:
+        """Once, where both the data and what is folded of it are uneven: a partition may only be behind."""
+        forget = self._spec.inference.forget
+        found = None if self._told_uneven else unevenness(forget, self._ends)
+        if found is not None and unevenness(forget, self.snapshot.frontier) is not None:
+            log.warning("%s: %s", self._data, found)
+            self._told_uneven = True
 
     def _bury(self, record: Record, error: WireError) -> None:
         log.error("%s offset %d: %s", record.partition, record.offset, error)
@@ -247,8 +265,8 @@ class Shard:
 
     @property
     def _scored(self) -> bool:
-        """Whether snapshots have a score."""
-        return True
+        """Whether snapshots have a score: who folds keys has no events, and who has the events no posterior of keys."""
+        return self._spec.key is None
 
     def _changed_panes(self, store: PaneStore, snapshot: Snapshot) -> list[Output]:
         self.verify()  # only changed panes are written: on top of a snapshot that was lost they would not be all
@@ -259,7 +277,8 @@ class Shard:
         topic = names.topic(self._spec, "posterior")
         natural, about = self._described(snapshot)
         records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
-        return [Output(topic, data, key, self.partition.index) for key, data in records]
+        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
+        return [*outputs[:-1], replace(outputs[-1], headers=manifests.headers(self._spec))]
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""

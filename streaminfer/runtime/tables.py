@@ -24,7 +24,9 @@ def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
 
         from streaminfer.runtime import arrow
     except ImportError as error:
-        raise FileError(f"{file}: Parquet needs pyarrow: pip install 'streaminfer[parquet]'") from error
+        raise FileError(
+            f"{file}: Parquet needs pyarrow: pip install pyarrow, or '.[parquet]' in a clone of streaminfer"
+        ) from error
     total = lines.stream.seek(0, 2)
     try:
         opened = parquet.ParquetFile(lines.stream)

@@ -66,7 +66,10 @@ class MasterMetrics(_Metrics):
         self.damped = self._gauge("damped", "Events whose increment was damped")
         self.rejected = self._gauge("rejected", "Events whose increment was folded as no change")
         self.unconverged = self._gauge("unconverged", "Events learned by an algorithm that had not converged")
-        self.score = self._gauge("score_per_event", "Mean log predictive density of events before they were absorbed")
+        self.score = self._gauge(
+            "score_per_event",
+            "Mean log predictive density of the events, each under the posterior before its minibatch; NaN of keys",
+        )
         self.alarms = self._gauge("drift_alarms", "Alarms of drift so far")
         self.drift = self._gauge(
             "drift_log_evidence", "Log evidence of drift; alarm at log(drift.events_per_false_alarm)"

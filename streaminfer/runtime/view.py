@@ -14,6 +14,7 @@ from streaminfer.models.bagged import Bagged, bagged
 from streaminfer.models.events import Field, Rejected, anew, bags_of, check, look_up
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names, topics_json
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational import blend
@@ -85,11 +86,12 @@ class PosteriorSnapshot:
         self.topics = topics
 
     def __repr__(self) -> str:
+        events = counted(self.n_events, "event")
         if self.topics is not None:
-            return f"<{self.name} version {self.version}: {self.n_events} events, {len(self.topics.words)} words>"
+            return f"<{self.name} version {self.version}: {events}, {counted(len(self.topics.words), 'word')}>"
         means = ", ".join(f"{k}={np.array2string(v, precision=4, threshold=6)}" for k, v in self.mean.items())
         name = self.name if self.key is None else f"{self.name} of {self.key!r}"
-        return f"<{name} version {self.version}: {self.n_events} events, {means}>"
+        return f"<{name} version {self.version}: {events}, {means}>"
 
     @property
     def name(self) -> str:
@@ -168,15 +170,20 @@ class PosteriorSnapshot:
         return float(found[0]) if isinstance(rows, Mapping) else found
 
     def log_evidence(self) -> float:
-        """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power."""
+        """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power.
+
+        By the chain rule it is the sum of log p(event | all events before it) under the prior as it is now.
+        """
         return self.posterior.log_evidence()
 
     def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
-        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `streaminfer[arviz]`."""
+        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `arviz`."""
         try:
             from arviz_base import from_dict
         except ImportError as error:
-            raise ImportError("to_inference_data needs ArviZ: pip install 'streaminfer[arviz]'") from error
+            raise ImportError(
+                "to_inference_data needs ArviZ: pip install arviz-base, or '.[arviz]' in a clone of streaminfer"
+            ) from error
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
@@ -187,14 +194,15 @@ class PosteriorSnapshot:
 
     @property
     def score(self) -> float | None:
-        """The mean log predictive density of events before they were absorbed; None where nobody knows it.
+        """The mean log predictive density of the events, each under the posterior before its minibatch.
 
-        Of a key nobody adds it up, but where nothing is forgotten the densities' product is the marginal likelihood.
+        None of no event and of keys: who folds keys has no events, and who has the events no posterior of keys. Of a
+        document it is that of one half of its words given the other. `log_evidence` is another thing: there each event
+        is predicted by all before it, those of its minibatch too, and by the prior as it is now.
         """
-        if self.n_events == 0 or (self.key is not None and self.spec.inference.forget is not None):
+        if self.n_events == 0 or self.spec.key is not None:
             return None
-        score = self.snapshot.score if self.key is None else self.log_evidence()
-        return score / self.n_events if math.isfinite(score) else None
+        return self.snapshot.score / self.n_events
 
     def _numbers(self) -> dict[str, Any]:
         """Parameters and natural parameters."""

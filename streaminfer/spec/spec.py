@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,6 +11,7 @@ from streaminfer.models.events import Field
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Model
 from streaminfer.models.options import Text
+from streaminfer.spec import meaning
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
 from streaminfer.spec.drift import Drift
@@ -62,6 +61,16 @@ class Spec:
         """Whether the posterior has a row for each of very many keys or words, and snapshots those that changed."""
         return self.key is not None or self.words is not None
 
+    @property
+    def pooled(self) -> bool:
+        """Whether there are keys, with a prior that is fitted to them."""
+        return self.key is not None and self.key.pooled
+
+    @property
+    def waits_for_rest(self) -> bool:
+        """Whether something is to be done once the data is at rest: further passes, or the last fit of a prior."""
+        return self.pooled or self.inference.n_epochs > 1
+
     @cached_property
     def key_field(self) -> Field | None:
         """Where an event's key is; None where there is one posterior for all."""
@@ -95,31 +104,35 @@ class Spec:
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all that changes what an increment means; travels in every message."""
-        model = self.document["model"]
+        return meaning.fingerprint(self.meaning)
+
+    @cached_property
+    def meaning(self) -> Mapping[str, Any]:
+        """All that changes what an increment means."""
+        model = meaning.without_former(self.document["model"])
         if self.words is not None and self.words.vocabulary is not None:
             model = {**model, "vocabulary": digest(self.words.vocabulary)}
-        meaning: dict[str, Any] = {
+        said: dict[str, Any] = {
             "format": self.data.format,
             "model": model,
             "method": self.inference.method,
         }
         # Only where they say something: specs that do not have them keep the fingerprint they always had.
         if self.data.topic is not None:
-            meaning["topic"] = self.data.topic
+            said["topic"] = self.data.topic
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
         if paths:
-            meaning["fields"] = paths
-        meaning |= self.inference.meaning
+            said["fields"] = paths
+        said |= self.inference.meaning
         if self.time_field is not None:
-            meaning["timestamp"] = list(self.time_field.path)
+            said["timestamp"] = list(self.time_field.path)
         if self.key is not None and self.key_field is not None:
-            meaning["key"] = {**asdict(self.key), "field": list(self.key_field.path)}
+            said["key"] = {**asdict(self.key), "field": list(self.key_field.path)}
         if self.data.schema_text is not None:
-            meaning["schema"] = reduced(self.data.schema_text, dated=self.time_field is not None)
+            said["schema"] = reduced(self.data.schema_text, dated=self.time_field is not None)
         if self.data.schema_id is not None:
-            meaning["schema_id"] = self.data.schema_id
+            said["schema_id"] = self.data.schema_id
         # A reaction changes the posterior, so all that decides on alarms does. One that is only told changes nothing.
         if self.drift is not None and self.drift.react is not None:
-            meaning["drift"] = self.document["drift"]
-        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+            said["drift"] = self.document["drift"]
+        return said

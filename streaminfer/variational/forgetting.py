@@ -157,3 +157,27 @@ def halved(halvings: Vector) -> Vector:
     weights = np.exp2(-halvings)
     weights[weights < FLOOR] = 0.0
     return weights
+
+
+UNEVEN: Final = 2.0
+"""How many times the records of another a partition may have had, until its events are forgotten too fast beside."""
+
+
+def unevenness(forget: Mapping[str, float] | None, positions: Mapping[int, int]) -> str | None:
+    """What is wrong with a half life in events where partitions fill unevenly; None where nothing is.
+
+    `positions` say how far each partition has come. Those without a record have nothing to forget, and before a half
+    life has passed in one of them all events count about alike.
+    """
+    rule = None if forget is None else forget.get("half_life_events")
+    filled = {index: at for index, at in positions.items() if at > 0}
+    if rule is None or not filled:
+        return None
+    most, least = max(filled, key=filled.__getitem__), min(filled, key=filled.__getitem__)
+    if filled[most] < rule or filled[most] <= UNEVEN * filled[least]:
+        return None
+    return (
+        f"partitions fill unevenly: {most} is at {filled[most]:,} and {least} at {filled[least]:,}. By "
+        "half_life_events each counts by itself, so events of the slow one keep their weight for longer; "
+        "half_life_seconds counts by time"
+    )

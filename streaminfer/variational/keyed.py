@@ -10,17 +10,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Model, Vector, conjugate
-from streaminfer.variational.arena import NEVER, NONE, Arena, Rows
+from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.fold import Outcome, place
 from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.variational.svb import LOWEST
 
 Groups = NDArray[np.intp]
 
@@ -104,7 +104,7 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
     if outcome is not Outcome.FOLDED or increment.keys is None:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     n_expired = _expire_returning(arena, increment.keys, rules)
-    n_rejected, score = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else (0, 0.0)
+    n_rejected = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else 0
     if n_rejected and n_rejected == increment.n_events:
         outcome = Outcome.REJECTED
     folded = replace(
@@ -119,7 +119,6 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
         n_rejected=snapshot.n_rejected + n_rejected,
         n_keys=len(arena),
         n_expired=snapshot.n_expired + n_expired,
-        score=snapshot.score + score,
     )
     return folded, outcome
 
@@ -169,8 +168,8 @@ class _Held(NamedTuple):
     newest: Vector
 
 
-def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> tuple[int, float]:
-    """Folds all keys; returns how many events were rejected, and the score of the others.
+def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
+    """Folds all keys; returns how many events were rejected.
 
     Rows of several clocks are proper together where each is: their sum is of the events of all.
     """
@@ -180,7 +179,6 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
         merged = model.merge(old.statistics, change.statistics)
     good = model.proper(increment.statistics) & model.proper(merged)
-    score = _score(model, old.statistics[good], merged[good]) if rules.forgetting is None else 0.0
     for i in np.flatnonzero(good & (rows == NONE)).tolist():
         rows[i] = arena.add(keys.labels[i], clock)
         arena.counts[rows[i]] = 0.0
@@ -192,17 +190,7 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
     firsts = arena.firsts([label for label, fits in zip(keys.labels, good.tolist(), strict=True) if fits])
     arena.stamps[firsts] = np.maximum(arena.stamps[firsts], keys.stamps[good])
     arena.dirty[at] = True
-    return int(keys.counts[~good].sum()), score
-
-
-def _score(model: Model, before: Matrix, after: Matrix) -> float:
-    """log p(events of a key | those before) = log p(all) - log p(those before), summed over the keys.
-
-    By the chain rule this is the sum of the events' log predictive densities, each before it was absorbed.
-    """
-    with np.errstate(all="ignore"):  # what float64 cannot hold counts as LOWEST
-        change = conjugate(model).log_evidences(after) - conjugate(model).log_evidences(before)
-    return float(np.sum(np.clip(np.nan_to_num(change, nan=LOWEST), LOWEST, -LOWEST)))
+    return int(keys.counts[~good].sum())
 
 
 def _aged(
@@ -245,12 +233,27 @@ def _decayed(model: Model, held: _Held, halvings: Vector) -> _Held:
 
 
 def some(model: Model, arena: Arena, most: int) -> Matrix:
-    """The statistics (k, size) of at most so many keys, evenly among those that are old and new."""
-    firsts = np.flatnonzero(arena.stamps[: len(arena.labels)] < NEVER)
-    rows = firsts[np.unique(np.linspace(0, len(firsts) - 1, min(most, len(firsts))).astype(np.intp))]
+    """The statistics (k, size) of at most so many keys: those whose hashes are smallest, in the order of these.
+
+    So they are the same whenever, and in whatever order, the keys have come.
+    """
+    labels = list(arena.rows)
+    hashes = drawn(labels)
+    order = np.argsort(hashes, kind="stable")
+    last = hashes[order[min(most, len(order)) - 1]]
+    first = sorted((int(hashes[i]), labels[i]) for i in order[hashes[order] <= last].tolist())[:most]
+    rows = arena.firsts([label for _, label in first])
     total = arena.statistics[rows]
     after = arena.after[rows].astype(np.intp)
     while (left := np.flatnonzero(after != NONE)).size:
         total[left] = model.merge(total[left], arena.statistics[after[left]])
         after[left] = arena.after[after[left]]
     return total
+
+
+def drawn(labels: Sequence[bytes]) -> NDArray[np.uint64]:
+    """A hash of each label that says nothing of what it means: its checksum through splitmix64."""
+    x = np.fromiter(map(crc32, labels), dtype=np.uint64, count=len(labels)) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

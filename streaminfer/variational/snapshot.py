@@ -26,7 +26,9 @@ class Snapshot:
     partition, `n_batches` in all, in the hands of a master, and `statistics` is their sum. Of a keyed posterior it is
     one shard, with `n_keys` keys whose statistics are elsewhere, after `n_expired` were dropped; `stamps` are the
     newest timestamps by partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec
-    that says it, where it is fitted to the keys, when there were `n_pooled` events.
+    that says it, where it is fitted to the keys, when there were `n_pooled` events; it is of the keys as they are where
+    that is `n_events`. `score` is the sum of the events' log predictive densities, each under the posterior before its
+    minibatch; of keys nobody knows it.
     """
 
     fingerprint: str
@@ -86,6 +88,7 @@ def together(shards: Sequence[Snapshot], shared: bool = False) -> Snapshot:
         n_unconverged=(max if shared else sum)(shard.n_unconverged for shard in shards),
         n_dropped=sum(shard.n_dropped for shard in shards),
         n_keys=sum(shard.n_keys for shard in shards),
+        n_pooled=sum(shard.n_pooled for shard in shards),
         n_expired=sum(shard.n_expired for shard in shards),
         score=sum(shard.score for shard in shards),
     )

@@ -37,11 +37,16 @@ NOWHERE: Final = -1
 class OtherSpec(Exception):
     """The posterior on the bus belongs to a spec with another fingerprint."""
 
-    def __init__(self, name: str, found: str, expected: str) -> None:
+    def __init__(self, name: str, found: str, expected: str, why: str = "") -> None:
         super().__init__(
             f"the posterior {name!r} on this bus was made by another spec (fingerprint {found}, this one has "
-            f"{expected}): give the spec a new name, or use another bus"
+            f"{expected}): {why}give the spec a new name, or use another bus"
         )
+        self.name, self.found, self.expected = name, found, expected
+
+    def explained(self, why: str) -> OtherSpec:
+        """The same, with what is different, or how to go on with it."""
+        return OtherSpec(self.name, self.found, self.expected, why)
 
 
 @dataclass(frozen=True, slots=True)

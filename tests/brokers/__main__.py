@@ -15,6 +15,20 @@ from tests.brokers.local import local_broker
 from tests.brokers.sharing import keep
 
 
+def advice(address: str) -> str:
+    """What to do with a broker."""
+    return (
+        f"a Kafka broker is at {address}; in another terminal:\n\n"
+        f"  export STREAMINFER_BUS=kafka://{address}\n"
+        "  source .venv/bin/activate\n"
+        "  streaminfer topics docs/examples/prices.yaml --apply    # makes the topics of a spec\n"
+        "  streaminfer up docs/examples/prices.yaml --data docs/examples/prices.csv --until-idle\n"
+        "  streaminfer snapshot docs/examples/prices.yaml\n\n"
+        "or watch the demo there: make demo BUS=kafka\n\n"
+        "Ctrl-C ends it and removes its data."
+    )
+
+
 def serve(port: int) -> int:
     """A broker in the foreground, until Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -24,13 +38,7 @@ def serve(port: int) -> int:
     print("starting a Kafka broker (the first time its jars are fetched, too) ...", flush=True)
     try:
         with local_broker(port=port) as broker:
-            print(
-                f"a Kafka broker is at {broker.address}; in another terminal:\n\n"
-                f"  export STREAMINFER_BUS=kafka://{broker.address}\n"
-                "  make demo BUS=kafka\n\n"
-                "Ctrl-C ends it and removes its data.",
-                flush=True,
-            )
+            print(advice(broker.address), flush=True)
             signal.pause()
     except KeyboardInterrupt:
         print("\nended")

@@ -13,7 +13,7 @@ from tests.faults.programs import Programs
 
 def play(programs: Programs, url: str) -> None:
     program = programs.run("demo", "--events", 500, "--seconds", 1, "--kills", 1, "--bus", url)
-    assert "500 parcels, 1 kills" in program.out
+    assert "500 parcels, 1 kill (" in program.out
     assert "(exact, at most 1e-9)" in program.out
 
 

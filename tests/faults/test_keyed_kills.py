@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from streaminfer import connect, load_spec
 from tests.faults.buses import kafka_later, kind
 from tests.faults.feeding import Feeder
 from tests.faults.keyed import keyed
@@ -31,6 +33,30 @@ def play(programs: Programs, url: str, forgets: str, rows: int, kills: int) -> N
 def test_killed_workers_and_masters_of_a_keyed_posterior(programs: Programs, bus_url: str) -> None:
     rows, kills = ROWS_AND_KILLS[kind(bus_url)]
     play(programs, bus_url, "", rows, kills)
+
+
+@kafka_later
+def test_a_pooled_prior_does_not_depend_on_timing_and_kills(programs: Programs, bus_url: str) -> None:
+    """The same rows twice: at once with few snapshots, and a few at a time with many, while everybody is killed."""
+    rows, kills = ROWS_AND_KILLS[kind(bus_url)]
+    case = keyed("gaussian", keys=12, rows=rows // 4)
+    data, key = case.write_csv(programs.folder / "data.csv"), {"field": "id", "shards": 2, "default": "pooled"}
+    calm = case.write_spec(programs.folder / "calm.yaml", "calm", key, minibatch=500, snapshot_ms=2000)
+    programs.run("up", calm, "--data", data, "--until-idle", "--bus", bus_url)
+    killed = case.write_spec(programs.folder / "killed.yaml", "killed", key, minibatch=50, snapshot_ms=20)
+    feeder = Feeder(programs, killed, data, bus_url, rows=100, nap=0.05)
+    killer = Killer(programs, killed, bus_url, feeder, seed=3)
+    while min(killer.killed.values()) < min(2, kills):
+        killer.round()
+    feeder.finish()
+    programs.run("up", killed, "--workers", 2, "--until-idle", "--bus", bus_url)
+    found = []
+    for path in (calm, killed):
+        with connect(bus_url) as connection:
+            shots = [connection.snapshot(load_spec(path), f"never seen {i}") for i in range(8)]
+            found.append([shot.posterior.natural for shot in shots if shot is not None])
+    assert len({each.tobytes() for each in found[0]}) == 2, "each shard has its own"
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
 
 
 @pytest.mark.long

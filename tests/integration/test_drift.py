@@ -57,7 +57,7 @@ def test_the_alarm_comes_and_the_posterior_forgets_from_there(programs: Programs
     assert found["drift"]["n_alarms"] == 1
     at = found["drift"]["alarm_at"]
     assert CHANGE < at <= CHANGE + 15 * N
-    assert f"drift: alarm 1 after {at} events: scores fell; forgetting faster" in up.err
+    assert f"drift: alarm 1 after {at:,} events: scores fell; forgetting faster" in up.err
     total = weight = 0.0
     i = 0
     for n in sizes(spec, bus_url):  # what the reaction is, once it is known when it began

@@ -112,14 +112,14 @@ def test_where_it_is_told(caplog: pytest.LogCaptureFixture, capsys: pytest.Captu
     assert snapshot.drift is not None
     at, evidence = snapshot.drift.alarm_at, snapshot.drift.log_evidence
     assert [r.message for r in caplog.records if "drift" in r.message] == [
-        f"drift: alarm 1 after {at} events: scores fell; only reported"
+        f"drift: alarm 1 after {at:,} events: scores fell; only reported"
     ]
     view = PosteriorSnapshot(rig.spec, snapshot)
     assert json.loads(json.dumps(view.to_json()))["drift"] == {
         "log_evidence": evidence, "n_alarms": 1, "alarm_at": at
     }  # fmt: skip
     print_summary(view)
-    line = f"drift: 1 alarms, the newest after {at} events; log evidence {evidence:.3g}, alarm at 9.21"
+    line = f"drift: 1 alarm, the newest after {at} events; log evidence {evidence:.3g}, alarm at 9.21"
     assert line in capsys.readouterr().out.splitlines()
     assert rig.value("master_drift_alarms") == 1.0
     assert rig.value("master_drift_log_evidence") == evidence

@@ -10,6 +10,7 @@ import pytest
 
 from streaminfer.bus.protocol import Output, Partition
 from streaminfer.runtime import names, rest
+from streaminfer.runtime.fit import fit
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec, parse_spec
@@ -25,7 +26,7 @@ METHODS = pytest.mark.parametrize("method", ["svi", "memoized"])
 VALUES = [0.1, 5.0, 0.3, 4.6, 5.2, -0.2, 0.4, 5.5, 4.9, 0.0]
 
 
-def mixture(method: str, epochs: int = 4, **inference: Any) -> Spec:
+def mixture(method: str, epochs: int | None = 4, **inference: Any) -> Spec:
     settings = {"minibatch": 3, "linger_ms": 0, "snapshot_ms": 1, "max_staleness": 0, "epochs": epochs, **inference}
     return parse_spec(
         {
@@ -72,6 +73,28 @@ def test_kills_in_every_pass_leave_no_trace(method: str, markers: bool) -> None:
     for each in found[1:]:
         assert np.array_equal(each.statistics, found[0].statistics)
         assert (each.n_steps, each.n_batches, each.score) == (found[0].n_steps, found[0].n_batches, found[0].score)
+
+
+@pytest.mark.parametrize("epochs", [None, 1])
+def test_one_pass_by_memoized_is_what_fit_gives_whoever_is_killed(epochs: int | None) -> None:
+    spec = mixture("memoized", epochs)
+    expected = fit(spec, [{"k": value} for value in VALUES * 2]).snapshot
+    for period in (None, 2, 3):
+        rig = Rig(spec)
+        rig.send(*VALUES * 2)
+        mark = IdleMark(rig.spec, rig.bus)
+        worker, master = rig.worker("w"), rig.master()
+        for turn in range(1, 300):
+            if period is not None and turn % period == 0:
+                rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
+                worker, master = (rig.worker(f"w{turn}"), master) if turn // period % 2 else (worker, rig.master())
+            rig.run(worker, master, rounds=1, seconds=0.25)
+            if turn > 2 and mark.reached(rig.snapshot()):
+                break
+        found = rig.snapshot()
+        assert (found.n_events, found.n_rejected, found.n_batches, found.epoch) == (2 * len(VALUES), 0, 1, 0)
+        np.testing.assert_allclose(found.statistics, expected.statistics, rtol=1e-12, atol=1e-12)
+        assert found.score == pytest.approx(expected.score, rel=1e-12)
 
 
 @METHODS

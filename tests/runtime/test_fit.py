@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from streaminfer import RowError, fit, parse_spec
+from streaminfer import RowError, SpecError, fit, parse_spec
 from tests.models.examples import EXAMPLES, Example, model_of
 
 ALL = pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
@@ -82,3 +84,19 @@ def test_rows_have_the_fields_where_events_have_them() -> None:
     assert found.log_predictive({"page": {"clicked": 1}}) == pytest.approx(np.log(0.5))
     with pytest.raises(RowError, match=r"row 0: y \(from page.clicked\): must be 0 or 1 \(got 7\)"):
         fit(spec, [{"page": {"clicked": 7}, "y": 1}])
+
+
+def test_a_spec_may_be_a_path_or_a_mapping(tmp_path: Path) -> None:
+    said = {"name": "coin", "model": {"kind": "bernoulli", "field": "y"}}
+    path = tmp_path / "coin.yaml"
+    path.write_text(json.dumps(said))
+    rows = [{"y": 1}, {"y": 0}, {"y": 1}]
+    for given in (parse_spec(said), path, str(path), said):
+        assert fit(given, rows).mean["p"] == pytest.approx(3 / 5)
+
+
+def test_what_is_no_spec_is_refused_with_what_would_be() -> None:
+    with pytest.raises(TypeError, match=r"spec: must be a Spec, the path of a spec file, or a mapping .* \(got int\)"):
+        fit(3, [])  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=r"absent\.yaml: \(file\): cannot be read"):
+        fit("absent.yaml", [])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer import RowError, fit, parse_spec
+from streaminfer import PosteriorSnapshot, RowError, fit, parse_spec
 from streaminfer.bus.protocol import Output
 from streaminfer.cli.snapshot import print_summary
 from streaminfer.models.times import AHEAD_S
@@ -25,6 +25,7 @@ from tests.faults.forgotten import by_events, by_time
 from tests.models.examples import EXAMPLES, Example
 from tests.runtime.rig import Rig
 from tests.runtime.test_fit import _rows
+from tests.variational.guarded import change
 
 NOW = 1_700_000_000
 
@@ -217,3 +218,63 @@ def test_a_csv_file_must_have_the_column_of_the_time() -> None:
     ]  # fmt: skip
     with pytest.raises(FileError, match="has no column 'at'"):
         read("k,ta\n1,2\n")
+
+
+UNEVEN = (
+    "partitions fill unevenly: 0 is at 21 and 1 at 10. By half_life_events each counts by itself, so events of the "
+    "slow one keep their weight for longer; half_life_seconds counts by time"
+)
+
+
+def uneven_rig(forget: dict[str, float], counted: tuple[int, ...], more: int = 0) -> Rig:
+    rig = Rig(counts(forget, partitions=3))
+    for partition, n in enumerate(counted):
+        send(rig, *[{"k": 1}] * n, partition=partition)
+    worker, master = rig.worker(), rig.master()
+    rig.run(worker, master, rounds=40)
+    send(rig, *[{"k": 1}] * more)
+    rig.run(worker, master, rounds=20 if more else 0)
+    return rig
+
+
+def test_uneven_partitions_are_told_once_and_the_remedy_with_them(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig = uneven_rig({"half_life_events": 20}, (21, 10, 0))
+    print_summary(PosteriorSnapshot(rig.spec, rig.snapshot()))
+    assert capsys.readouterr().out.splitlines()[2] == f"{UNEVEN}."
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [f"demo.events: {UNEVEN}"]
+    caplog.clear()
+    uneven_rig({"half_life_events": 20}, (21, 10, 0), more=50)
+    assert sum("unevenly" in each.getMessage() for each in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("forget", "counted"),
+    [
+        ({"half_life_events": 20}, (20, 10, 10)),
+        ({"half_life_events": 30}, (29, 1, 1)),
+        ({"half_life_events": 20}, (40, 0, 0)),
+        ({"half_life_seconds": 20}, (40, 1, 1)),
+    ],
+)
+def test_partitions_that_are_even_or_young_are_not_told(
+    forget: dict[str, float], counted: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    uneven_rig(forget, counted)
+    assert not [each for each in caplog.records if "unevenly" in each.getMessage()]
+
+
+def test_a_partition_that_is_only_behind_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(counts({"half_life_events": 4}, partitions=2))
+    for partition in (0, 1):
+        send(rig, *[{"k": 1}] * 40, partition=partition)
+    master = rig.master()
+    rig.run(master, rounds=2)
+    for partition, begin in [(1, 0), *((0, begin) for begin in range(0, 40, 4))]:
+        increment = change(0.0, begin=begin, end=begin + 4, n_events=4, topic="demo.events", partition=partition)
+        held = np.array([4.0, 4.0, 0.0])
+        rig.publish(replace(increment, statistics=held, fingerprint=rig.spec.fingerprint))
+        rig.run(master, rounds=2)
+    assert rig.snapshot().frontier == {0: 40, 1: 4}
+    assert not [each for each in caplog.records if "unevenly" in each.getMessage()]

@@ -12,6 +12,7 @@ from streaminfer.runtime import letters, names
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.master import CHECK_INTERVAL
 from streaminfer.runtime.service import Fatal
+from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -105,6 +106,9 @@ def test_increments_that_only_together_give_no_posterior_do_not_stop_it() -> Non
     assert (rig.snapshot().n_rejected, rig.snapshot().frontier, rig.total()) == (1, {0: 2}, 0.9e200)
 
 
+PRIOR = {"shape": 1.0, "rate": 1.0}
+
+
 @pytest.mark.parametrize("change", [{"fingerprint": "0" * 16}, {"topic": "other.events"}])
 def test_increments_of_another_spec_are_counted_and_dropped(change: dict[str, str]) -> None:
     rig = Rig(poisson())
@@ -115,6 +119,47 @@ def test_increments_of_another_spec_are_counted_and_dropped(change: dict[str, st
     assert rig.outcome("other-spec") == 1
     assert (rig.snapshot().frontier, rig.snapshot().n_events, rig.snapshot().read_to) == ({0: 0}, 0, 1)
     assert letters.pending(rig.spec, rig.bus) == []
+
+
+def test_another_spec_is_told_what_is_different() -> None:
+    rig = Rig(poisson())
+    rig.run(rig.master(), rounds=3)
+    other = poisson()
+    document = {**other.document, "model": {**other.document["model"], "prior": {"shape": 2.5, "rate": 1}}}
+    changed = parse_spec({**document, "data": {"partitions": 1, "fields": {"k": "count"}}})
+    with pytest.raises(OtherSpec) as caught:
+        Connection(rig.bus).snapshot(changed)
+    assert str(caught.value) == (
+        f"the posterior 'demo' on this bus was made by another spec (fingerprint {rig.spec.fingerprint}, this one has "
+        f'{changed.fingerprint}): data.fields.k is not set there and ["count"] here; model.prior.shape is 1.0 there '
+        "and 2.5 here. To start over, give the spec a new name, or use another bus"
+    )
+
+
+@pytest.mark.parametrize("key", [None, "city"])
+def test_a_posterior_from_before_an_option_is_told_what_continues_it(
+    key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`exposure` plays the option that came later: before it there was always `t`."""
+    said = {"name": "demo", "data": {"partitions": 1}, **({} if key is None else {"key": key})}
+    before = parse_spec({**said, "model": {"kind": "poisson", "field": "k", "exposure": "t"}})
+    begun = replace(before, document={**before.document, "model": {"kind": "poisson", "field": "k", "prior": PRIOR}})
+    assert begun.fingerprint != before.fingerprint
+    rig = Rig(begun)
+    rig.run(rig.master(), rounds=3)
+    monkeypatch.setattr("streaminfer.spec.meaning.FORMER", {"poisson": {"exposure": "t"}})
+    now = parse_spec({**said, "model": {"kind": "poisson", "field": "k", "exposure": "seconds"}})
+    with pytest.raises(
+        OtherSpec, match=r"it was begun when model\.exposure was 't': set model\.exposure: t to continue it"
+    ):
+        Connection(rig.bus).snapshot(now, key)
+    continued = parse_spec({**said, "model": {"kind": "poisson", "field": "k", "exposure": "t"}})
+    assert continued.fingerprint == begun.fingerprint
+    other = Rig(now)
+    other.broker, other.bus, other.clock = rig.broker, rig.bus, rig.clock
+    rig.clock.advance(20.0)  # the group forgets the master of before
+    with pytest.raises(OtherSpec, match="to continue it"):
+        other.run(other.master(), rounds=3)
 
 
 def test_a_posterior_of_another_spec_stops_everybody() -> None:

@@ -176,7 +176,9 @@ def test_without_pyarrow_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(FileError) as caught:
         _rows(reader_of(path), path)
-    assert str(caught.value) == "f: Parquet needs pyarrow: pip install 'streaminfer[parquet]'"
+    assert (
+        str(caught.value) == "f: Parquet needs pyarrow: pip install pyarrow, or '.[parquet]' in a clone of streaminfer"
+    )
 
 
 def test_columns_that_only_the_schema_knows_are_typed_by_it(tmp_path: Path) -> None:

@@ -163,3 +163,16 @@ def test_a_summary_says_which_pass_it_is_of(capsys: pytest.CaptureFixture[str]) 
     print_summary(found)
     assert "lda by memoized, bound, version" in (first := capsys.readouterr().out.splitlines()[0])
     assert first.endswith(", pass 3 of 3")
+
+
+@pytest.mark.parametrize("epochs", [None, 1])
+def test_one_pass_by_memoized_has_every_word_once(epochs: int | None) -> None:
+    rows = [{"words": (["sail", "mast"] if i % 2 else ["oven"]) + ["the"] * (i % 3)} for i in range(60)]
+    model = {"kind": "lda", "field": "words", "topics": 2}
+    inference = {"method": "memoized", "epochs": epochs, "minibatch": 7}
+    found = fit({"name": "pages", "model": model, "inference": inference}, rows)
+    prior = found.spec.model.concentration
+    assert found.topics is not None
+    counts = dict(zip(found.vocabulary, (found.topics.natural - prior).sum(axis=0), strict=True))
+    assert counts == pytest.approx({"mast": 30, "oven": 30, "sail": 30, "the": 60})
+    assert found.n_events == 60

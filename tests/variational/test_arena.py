@@ -81,3 +81,20 @@ def test_weights_of_each_key_are_those_of_its_events_alone() -> None:
             if by_time:
                 assert learned.keys.newest[i] == times[mine].max()
                 np.testing.assert_allclose(learned.keys.n_effective[i], weights.sum(), rtol=1e-12)
+
+
+def test_the_keys_of_a_pooled_prior_do_not_depend_on_their_order() -> None:
+    model, rng = build("poisson", field="k"), random.Random(2)
+    labels = [f"key-{i}".encode() for i in range(500)]
+    found = []
+    for _ in range(3):
+        rng.shuffle(labels)
+        arena = Arena(3)
+        for label in labels:
+            row = arena.add(label, 0)
+            arena.statistics[row] = float(label[4:])
+        found.append(keyed.some(model, arena, 40)[:, 0])
+    assert len(set(found[0])) == 40
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert 150 < found[0].mean() < 350, "neither the first nor the last ones"

@@ -40,6 +40,21 @@ def test_one_batch_is_batch_variational_bayes(n_epochs: int) -> None:
     assert (found.n_events, found.n_batches) == (N, 1)
 
 
+def test_one_pass_is_the_first_of_several() -> None:
+    """Without `epochs` all is one batch that grows: the sum of what every minibatch says given those before it."""
+    events = blobs(70)
+    alone = list(visits(mixture("memoized", 1, minibatch=8), events))
+    first = list(visits(mixture("memoized", 3, minibatch=8), events))[: len(alone)]
+    total = alone[0].snapshot.statistics * 0
+    spec = mixture("memoized", 1, minibatch=8)
+    for one, other in zip(alone, first, strict=True):
+        total = spec.model.merge(total, one.increment.statistics)
+        np.testing.assert_allclose(one.snapshot.statistics, other.snapshot.statistics, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(one.snapshot.statistics, total, rtol=1e-12, atol=1e-12)
+    assert (alone[-1].snapshot.n_batches, first[-1].snapshot.n_batches) == (1, 9)
+    assert (alone[-1].snapshot.n_events, alone[-1].snapshot.score) == (70, first[-1].snapshot.score)
+
+
 def test_many_batches_end_where_batch_variational_bayes_does() -> None:
     """At a fixed point of coordinate ascent, the same one from this start."""
     spec, events = mixture("memoized", 400, minibatch=30, components=2), blobs(N)
