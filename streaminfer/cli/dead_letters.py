@@ -7,8 +7,7 @@ import base64
 import sys
 from typing import Any
 
-from streaminfer.bus.connect import open_bus
-from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.cli.common import add_bus, add_json, add_spec, bus_of, print_json, print_table
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import letters, names
 from streaminfer.spec import Spec, load_spec
@@ -26,7 +25,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if options.retry:
         _check_retry(spec)
-    with open_bus(options.bus, make=False) as bus:
+    with bus_of(options, spec, make=False) as bus:
         found = letters.pending(spec, bus)
         _print(found, options.json)
         if options.retry:

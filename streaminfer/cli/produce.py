@@ -11,9 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
@@ -38,7 +37,7 @@ def command(options: argparse.Namespace) -> int:
     names.own_data_topic(spec)
     _check_format(options)
     line = StatusLine()
-    with open_bus(options.bus) as bus:
+    with bus_of(options, spec) as bus:
         names.create_topics(spec, bus)
         check_spec(spec, bus, schemas.look_up(spec, bus, ["posterior"]))
         loader = _loader(spec, bus, options)
@@ -65,7 +64,7 @@ def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped
     ids = schemas.for_events(spec, bus)
     rows = max(1, options.rate // COMMITS_A_SECOND) if options.rate else None
     if options.file != "-":
-        return Loader(spec, bus, Path(options.file), ids, rows)
+        return Loader(spec, bus, Path(options.file), ids, rows, options.bus_timeout)
     print("standard input cannot be read again: if this is interrupted, nothing is resumed", file=sys.stderr)
     return Piped(spec, bus, sys.stdin.buffer, options.format, ids, rows)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.key_listing import KeySummary
+from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 MAX_ROWS = 40
 TOP_WORDS = 10
-PAUSE = 0.5
-"""Seconds before a bus that was away is asked again."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     _check_key(spec, options)
-    with Connection(open_bus(options.bus, make=options.follow)) as connection:
+    with bus_of(options, spec, make=options.follow) as bus:
+        connection = Connection(bus)
         if options.follow:
             return _follow(connection, spec, options.json, options.key)
         if spec.key is not None and options.key is None:
@@ -97,7 +96,7 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
 
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
-    newest, told = 0, False
+    newest, told, waits = 0, False, Patience(log)
     try:
         while True:
             try:
@@ -105,12 +104,12 @@ def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) 
                     print(f"no posterior {spec.name!r} yet: waiting for `streaminfer up`", file=sys.stderr)
                 told = True
                 for found in connection.subscribe(spec, key=key):
+                    waits.worked()
                     if found.version > newest:
                         newest = found.version
                         _show(found, as_json)
             except Unavailable as error:
-                log.warning("the bus is away: %s", error)
-                time.sleep(PAUSE)
+                time.sleep(waits.failed(f"the bus is away: {error}"))
     except KeyboardInterrupt:
         return 0
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from streaminfer.bus.connect import open_bus
-from streaminfer.cli.common import add_bus, add_spec, whole
+from streaminfer.cli.common import add_bus, add_spec, answering, reached, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
-from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
@@ -43,11 +42,12 @@ def command(options: argparse.Namespace) -> int:
         metrics = UpMetrics(health.registry, spec.name)
         if address:
             stack.enter_context(serve(health, *address))
-        bus = patiently(lambda: open_bus(options.bus), stopping, health.beat)
+        bus = reached(options, lambda: answering(options.bus, spec), stopping, health.beat)
         if bus is None:
             return 1
         stack.enter_context(bus)
-        job = patiently(lambda: Job(spec, bus, children, options.data, options.until_idle), stopping, health.beat)
+        start = partial(Job, spec, bus, children, options.data, options.until_idle)
+        job = reached(options, start, stopping, health.beat)
         if job is None:
             return 1
         line, rate = StatusLine(), Rate()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.idle import IdleMark
+from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.produce import Loader, Progress
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.supervisor import Child, Supervisor
@@ -62,15 +63,19 @@ class Job:
 
         A bus that is away is waited for: the processes do the same, and go on when it is back.
         """
+        waits = Patience(log)
+        resting: Iterator[None] = iter(())
         try:
             while not stopping() and not self.idle:
                 self.supervisor.tick()
-                try:
-                    self._load()
-                    self._follow()
-                    self._behind = self._count_behind()
-                except Unavailable as error:
-                    log.warning("the bus is away: %s", error)
+                if next(resting, self) is self:
+                    try:
+                        self._load()
+                        self._follow()
+                        self._behind = self._count_behind()
+                        waits.worked()
+                    except Unavailable as error:
+                        resting = naps(waits.failed(f"the bus is away: {error}"))
                 yield self._status()
         finally:
             self.supervisor.stop()
