@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.bus.protocol import Unavailable
+from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
+from streaminfer.runtime import letters
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
@@ -54,9 +55,8 @@ def command(options: argparse.Namespace) -> int:
         if found is None:
             what = f"posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`"
             if spec.key is not None:
-                what = (
-                    f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}: no event has it"
-                )
+                where = f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}"
+                what = f"{where}: no event has it{_among_letters(spec, bus, options)}"
             print(f"streaminfer: no {what}", file=sys.stderr)
             return 1
         if options.json:
@@ -64,6 +64,22 @@ def command(options: argparse.Namespace) -> int:
         else:
             print_summary(found)
     return 0
+
+
+def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
+    """Whether dead letters have a key that no event in the posterior has."""
+    try:
+        found = letters.with_key(spec, bus, options.key)
+    except UnknownTopic:
+        return ""
+    if not found.letters:
+        return ""
+    look = f"see `streaminfer dead-letters {options.spec}`"
+    if found.with_key:
+        return f", but {found.with_key:,} of the newest {found.letters:,} dead letters do: {look}"
+    if found.unknown:
+        return f"; {found.unknown:,} of the newest {found.letters:,} dead letters may have it: {look}"
+    return f", nor does any of the newest {found.letters:,} dead letters"
 
 
 def _check_key(spec: Spec, options: argparse.Namespace) -> None:

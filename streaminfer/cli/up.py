@@ -20,6 +20,9 @@ from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
 from streaminfer.spec import Spec, load_spec
 
+NAME = 20
+"""Characters of a name in the live line, which must have room for the counts."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
@@ -55,13 +58,31 @@ def command(options: argparse.Namespace) -> int:
             health.beat(job.ready)
             _tell(metrics, status)
             line.show(describe(spec, status, rate))
-        early = options.until_idle and not job.idle
-        newest = job.follower.snapshot
-        events = newest.n_events if newest else 0
-        keys = f" of {newest.n_keys:,} {_rows(spec)}" if newest and spec.by_rows else ""
-        how = "stopped before all data was in the posterior" if early else "ended"
-        line.show(f"{spec.name}: {how}, {events:,} events{keys} in the posterior", last=True)
-    return 1 if early else 0
+        code, text = ending(spec, job, options.until_idle)
+        line.show(text, last=True)
+    return code
+
+
+def ending(spec: Spec, job: Job, until_idle: bool) -> tuple[int, str]:
+    """The exit code and the last line. A run that had nothing but dead letters has failed."""
+    newest, new = job.follower.snapshot, job.progress
+    early = until_idle and not job.idle
+    refused = until_idle and not early and new.dead_letters > 0 and new.events <= 0
+    how = "stopped before all data was in the posterior" if early else "ended"
+    if refused:
+        how = "failed, every new event is a dead letter"
+    keys = f" of {newest.n_keys:,} {_rows(spec)}" if newest and spec.by_rows else ""
+    text = f"{spec.name}: {how}, {newest.n_events if newest else 0:,} events{keys} in the posterior"
+    if newest is not None and newest.n_dead_lettered:
+        text += f", {_letters(newest.n_dead_lettered)}"
+        text += f", {new.dead_letters:,} of them new" if new.dead_letters < newest.n_dead_lettered else ""
+        commonest = job.reasons().commonest
+        text += f"; commonest reason: {commonest}" if commonest else ""
+    return (1 if early or refused else 0), text
+
+
+def _letters(count: int) -> str:
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
 def _rows(spec: Spec) -> str:
@@ -92,14 +113,16 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     """The live status line."""
     snapshot = status.snapshot
     events = snapshot.n_events if snapshot is not None else 0
-    parts = [f"{spec.name}: {events:,} events in the posterior", f"{status.behind:,} to come"]
+    name = spec.name if len(spec.name) <= NAME else f"{spec.name[: NAME - 3]}..."
+    parts = [f"{name}: {events:,} events in the posterior"]
+    if snapshot is not None and snapshot.n_dead_lettered:  # early, so that a narrow terminal shows it
+        parts.append(_letters(snapshot.n_dead_lettered))
+    parts.append(f"{status.behind:,} to come")
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
-        parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
+        parts.append(f"loaded {bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10)}")
     parts.append(f"{rate.add(events):,.0f}/s")
     if snapshot is not None and spec.by_rows:
         parts.append(f"{snapshot.n_keys:,} {_rows(spec)}")
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{status.alive} processes, {status.restarts} restarts")
-    if snapshot is not None and snapshot.n_dead_lettered:
-        parts.append(f"{snapshot.n_dead_lettered:,} dead letters")
     return ", ".join(parts)

@@ -20,6 +20,7 @@ from streaminfer.runtime.files import Counted, FileError, encode
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.patience import Patience, gave_up, naps
 from streaminfer.runtime.tables import STREAMED, reader_of
+from streaminfer.runtime.tally import Judge, Tally
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.events import EventFormat
@@ -61,7 +62,7 @@ class Loader:
         self._give_up_s, self._worked_at = give_up_s, time.monotonic()
         self._spec, self._bus, self._path = spec, bus, path
         self._format, self._batch_rows = format_of(spec, schemas), batch_rows
-        self._dealer = Dealer(spec)
+        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
@@ -74,6 +75,10 @@ class Loader:
         self._ending: tuple[int, str] | None = None
         self.resumed = 0
         """Rows that an earlier, unfinished run had put on the bus."""
+        self.refused = Tally()
+        """Those of this run's rows on the bus that will certainly be dead letters."""
+        self._uncertain: tuple[int, Tally] | None = None
+        """The same of rows whose commit has no answer yet, and the place after them."""
 
     def run(self) -> Iterator[Progress]:
         """Loads the file, a batch for each progress, the last being the whole; a bus that is away is waited for.
@@ -114,12 +119,20 @@ class Loader:
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 self._update(batch)
                 count += len(batch)
+                self._uncertain = count, self._judge.refused(outputs)
                 writer.commit(outputs, self._place(count, done=False), self._group)
+                self._settle(count)
                 yield Progress(count, lines.bytes, total)
             self._ending = (count, self._digest.hexdigest())
             writer.commit([], self._place(count, done=True), self._group)
             self._done = True
             yield Progress(count, lines.bytes, total)
+
+    def _settle(self, count: int) -> None:
+        """So many rows are on the bus."""
+        if self._uncertain is not None and self._uncertain[0] <= count:
+            self.refused.add_all(self._uncertain[1])
+        self._uncertain = None
 
     def _had_ended(self) -> bool:
         """Whether the commit of the end took effect although the bus did not say so."""
@@ -145,6 +158,7 @@ class Loader:
             )
         if not self._begun:
             self.resumed = kept.offset
+        self._settle(kept.offset)
         return kept.offset
 
     def _update(self, values: Iterable[bytes]) -> None:
@@ -174,7 +188,8 @@ class Piped:
     ) -> None:
         self._bus, self._topic, self._batch_rows = bus, names.own_data_topic(spec), batch_rows
         self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
-        self._dealer = Dealer(spec)
+        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
+        self.refused = Tally()
         self._lines = Counted(stream, "standard input")
         self._rows = STREAMED[kind](spec, self._lines, "standard input")
         self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
@@ -190,6 +205,7 @@ class Piped:
                     for _ in naps(waits.failed(f"standard input: {error}; trying again, no row is lost")):
                         yield Progress(count, self._lines.bytes, 0)
                 waits.worked()
+                self.refused.add_all(self._judge.refused(outputs))
                 count += len(batch)
                 yield Progress(count, self._lines.bytes, 0)
         finally:
