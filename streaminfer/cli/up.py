@@ -20,7 +20,7 @@ from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
 from streaminfer.spec import Spec, load_spec
 
-NAME = 20
+NAME = 16
 """Characters of a name in the live line, which must have room for the counts."""
 
 

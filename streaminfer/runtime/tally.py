@@ -49,9 +49,11 @@ class Tally:
         gist = dead_letters.gist(reason)
         if gist not in self._groups and len(self._groups) >= MOST_REASONS:
             gist = reason = OTHERS
-        group = self._groups.setdefault(gist, _Group(0, reason, None if example is None else example[:EXAMPLE]))
+        group = self._groups.setdefault(gist, _Group(0, reason, None))
         group.count += count
         group.differ |= differ or reason != group.first
+        if group.example is None or reason < group.first:  # the same in whatever order they come
+            group.first, group.example = reason, None if example is None else example[:EXAMPLE]
 
     def add_all(self, other: Tally) -> None:
         for each in other._groups.values():

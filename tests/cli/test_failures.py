@@ -19,7 +19,7 @@ from tests.faults.programs import Programs
 
 pytestmark = pytest.mark.xdist_group("processes")
 
-SPEC = "{name: towns, model: {kind: gaussian, field: x}, key: town, inference: {minibatch: 8}}\n"
+SPEC = "{name: towns, model: {kind: gaussian, fields: [x]}, key: town, inference: {minibatch: 8}}\n"
 
 
 class Terminal(io.StringIO):
@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("name", ["n", "a-name-that-is-as-long-as-a-whole-sentence-would-be"])
+@pytest.mark.parametrize("name", ["n", "a-name-that-is-as-long-as-they-may-be-ok"])
 def test_the_live_line_shows_dead_letters_on_80_columns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
     spec = parse_spec({"name": name, "model": {"kind": "poisson", "field": "k"}})
