@@ -79,7 +79,7 @@ def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped
     ids = schemas.for_events(spec, bus)
     rows = max(1, options.rate // COMMITS_A_SECOND) if options.rate else None
     if options.file != "-":
-        return Loader(spec, bus, Path(options.file), ids, rows, options.bus_timeout)
+        return Loader(spec, bus, Path(options.file), ids, rows, options.bus_timeout, judged=True)
     print("standard input cannot be read again: if this is interrupted, nothing is resumed", file=sys.stderr)
     return Piped(spec, bus, sys.stdin.buffer, options.format, ids, rows)
 

@@ -56,13 +56,15 @@ class Loader:
         schemas: Schemas = DECLARED,
         batch_rows: int | None = None,
         give_up_s: float | None = None,
+        judged: bool = False,
     ) -> None:
         """`batch_rows` are the most rows of one commit, where they shall be fewer than usual. `give_up_s` are the
-        seconds without a row on the bus after which Unavailable is raised; None waits for ever."""
+        seconds without a row on the bus after which Unavailable is raised; None waits for ever. `judged`: whether
+        to count the rows that will be dead letters, which takes about as long as a worker takes to read them."""
         self._give_up_s, self._worked_at = give_up_s, time.monotonic()
         self._spec, self._bus, self._path = spec, bus, path
         self._format, self._batch_rows = format_of(spec, schemas), batch_rows
-        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
+        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas) if judged else None
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
@@ -119,7 +121,7 @@ class Loader:
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 self._update(batch)
                 count += len(batch)
-                self._uncertain = count, self._judge.refused(outputs)
+                self._uncertain = (count, self._judge.refused(outputs)) if self._judge is not None else None
                 writer.commit(outputs, self._place(count, done=False), self._group)
                 self._settle(count)
                 yield Progress(count, lines.bytes, total)
