@@ -5,10 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
-from streaminfer.bus.connect import default_url
+from streaminfer.bus.connect import default_url, open_bus
+from streaminfer.bus.protocol import Bus, UnknownTopic
+from streaminfer.runtime import names
+from streaminfer.runtime.patience import patiently
+from streaminfer.spec import Spec
+
+BUS_TIMEOUT: Final = 30
+"""Seconds for which a command waits for a bus that does not answer."""
+
+T = TypeVar("T")
 
 ABOUT = "mean ± sd: ± is one standard deviation of the posterior"
 """What commands mean by ±."""
@@ -22,13 +32,57 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="the spec, a YAML file")
 
 
-def add_bus(parser: argparse.ArgumentParser) -> None:
+def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:
+    """The bus; and how long to wait for it, unless a command `serves`: those wait for ever."""
     parser.add_argument(
         "--bus",
         metavar="URL",
         default=default_url(),
         help="the bus (default: STREAMINFER_BUS, else embedded:./.streaminfer; here: %(default)s)",
     )
+    if not serves:
+        parser.add_argument(
+            "--bus-timeout",
+            metavar="SECONDS",
+            type=whole(1, 10**6),
+            default=BUS_TIMEOUT,
+            help="give up on a bus that does not answer after so long (default: %(default)s)",
+        )
+
+
+def reached(
+    options: argparse.Namespace,
+    attempt: Callable[[], T],
+    stopping: Callable[[], bool] = lambda: False,
+    beat: Callable[[bool], None] = lambda _: None,
+) -> T | None:
+    """What an attempt gives once the bus takes it; None where `stopping` comes first.
+
+    Raises Unavailable after --bus-timeout seconds in which the bus did not.
+    """
+    return patiently(attempt, stopping, beat, options.bus_timeout)
+
+
+@contextmanager
+def bus_of(options: argparse.Namespace, spec: Spec, make: bool = True) -> Iterator[Bus]:
+    """The bus of a command that a person waits for, once it answers; see `reached`."""
+    found = reached(options, lambda: answering(options.bus, spec, make))
+    assert found is not None  # noqa: S101 (nothing stops it)
+    with found as bus:
+        yield bus
+
+
+def answering(url: str, spec: Spec, make: bool = True) -> Bus:
+    """The bus at a URL, which has answered a question: a Kafka bus is opened without a word to the brokers."""
+    bus = open_bus(url, make)
+    try:
+        bus.ends(names.topic(spec, "posterior"))
+    except UnknownTopic:
+        return bus  # that is an answer too
+    except BaseException:
+        bus.close()
+        raise
+    return bus
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,7 @@ import base64
 import sys
 from typing import Any
 
-from streaminfer.bus.connect import open_bus
-from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import letters, names
 from streaminfer.spec import Spec, load_spec
@@ -18,6 +17,10 @@ from streaminfer.wire.dead_letters import DeadLetter
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument("--retry", action="store_true", help="send the events among them to the data topic once more")
+    parser.add_argument("--summary", action="store_true", help="a line for each reason, the commonest first")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole(1, 10**9), help="list the first N alone; with --retry, send no others again"
+    )
     add_bus(parser)
     add_json(parser)
 
@@ -25,10 +28,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if options.retry:
+        if options.summary and options.limit is not None:
+            raise UsageError("--limit: with --summary it is about reasons, which --retry does not know: leave one out")
         _check_retry(spec)
-    with open_bus(options.bus, make=False) as bus:
+    with bus_of(options, spec, make=False) as bus:
         found = letters.pending(spec, bus)
-        _print(found, options.json)
+        if options.summary:
+            _print_summary(found, options.limit, options.json)
+        else:
+            total, found = len(found), found[: options.limit]
+            _print(found, options.json)
+            _tell_rest(len(found), total, "dead letters")
         if options.retry:
             line, sent = StatusLine(), 0
             for count in letters.retry(spec, bus, found):
@@ -48,6 +58,28 @@ def _check_retry(spec: Spec) -> None:
     except names.NotOurs as error:
         remedy = "`dead-letters --json` has the bytes of each letter in value_base64: its owner can send them again"
         raise names.NotOurs(f"{error}. {remedy}") from error
+
+
+def _tell_rest(listed: int, total: int, what: str) -> None:
+    if listed < total:
+        print(f"the first {listed:,} of {total:,} {what} (--limit)", file=sys.stderr)
+
+
+def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) -> None:
+    """A line for each reason, with a value that had it."""
+    tally = letters.counted(found).reasons()
+    listed = tally[:limit]
+    if as_json:
+        for each in listed:
+            example = None if each.example is None else _text(each.example)
+            print_json({"count": each.count, "reason": each.reason, "example": example,
+                        "example_base64": _base64(each.example)})  # fmt: skip
+    elif not found:
+        print("no dead letters")
+    else:
+        rows = [[f"{each.count:,}", _printable(each.reason[:100]), _preview(each.example)] for each in listed]
+        print_table(["count", "reason", "example"], rows)
+    _tell_rest(len(listed), len(tally), "reasons")
 
 
 def _print(found: list[DeadLetter], as_json: bool) -> None:

@@ -11,16 +11,18 @@ import sys
 import time
 from pathlib import Path
 
-from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
 from streaminfer.runtime.tables import KINDS, STREAMED
+from streaminfer.runtime.tally import Tally
 from streaminfer.spec import Spec, load_spec
 
+REASONS = 10
+"""Of dead letters, in --json."""
 COMMITS_A_SECOND = 10
 """With a rate: how even the stream is."""
 
@@ -39,7 +41,7 @@ def command(options: argparse.Namespace) -> int:
     names.own_data_topic(spec)
     _check_format(options)
     line = StatusLine()
-    with open_bus(options.bus) as bus:
+    with bus_of(options, spec) as bus:
         names.create_topics(spec, bus)
         check_spec(spec, bus, schemas.look_up(spec, bus, ["posterior"]))
         loader = _loader(spec, bus, options)
@@ -49,10 +51,22 @@ def command(options: argparse.Namespace) -> int:
             line.show(describe(progress, loader.resumed, started))
             if options.rate:
                 _wait(started + (progress.rows - loader.resumed) / options.rate)
-        line.show(describe(progress, loader.resumed, started), last=True)
+        sent, refused = progress.rows - loader.resumed, loader.refused
+        line.show(f"{describe(progress, loader.resumed, started)}{foretold(sent, refused)}", last=True)
     if options.json:
-        print_json({"file": options.file, "rows": progress.rows, "resumed": loader.resumed})
-    return 0
+        counts = {"rows": progress.rows, "resumed": loader.resumed, "dead_letters": refused.count}
+        reasons = [{"count": each.count, "reason": each.reason} for each in refused.reasons()[:REASONS]]
+        print_json({"file": options.file, **counts, "reasons": reasons})
+    return 1 if sent and refused.count == sent else 0
+
+
+def foretold(sent: int, refused: Tally) -> str:
+    """What will become of the events that no worker can absorb; the rest is for the worker to judge."""
+    if not refused.count:
+        return ""
+    which = "every one" if refused.count == sent else f"{refused.count:,}"
+    what = "a dead letter" if refused.count in {1, sent} else "dead letters"
+    return f"; {which} of them will be {what}; commonest reason: {refused.commonest}"
 
 
 def _check_format(options: argparse.Namespace) -> None:
@@ -66,7 +80,7 @@ def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped
     ids = schemas.for_events(spec, bus)
     rows = max(1, options.rate // COMMITS_A_SECOND) if options.rate else None
     if options.file != "-":
-        return Loader(spec, bus, Path(options.file), ids, rows)
+        return Loader(spec, bus, Path(options.file), ids, rows, options.bus_timeout, judged=True)
     print("standard input cannot be read again: if this is interrupted, nothing is resumed", file=sys.stderr)
     return Piped(spec, bus, sys.stdin.buffer, options.format, ids, rows)
 

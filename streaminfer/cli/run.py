@@ -14,7 +14,7 @@ from streaminfer.spec import load_spec
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("service", metavar="SERVICE", choices=SERVICES, help=f"one of: {', '.join(SERVICES)}")
     add_spec(parser)
-    add_bus(parser)
+    add_bus(parser, serves=True)
     parser.add_argument(
         "--instance",
         metavar="NAME",

@@ -12,14 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.bus.connect import open_bus
-from streaminfer.bus.protocol import Unavailable
-from streaminfer.cli.common import ABOUT, UsageError, add_bus, add_json, add_spec, print_json, print_table, whole
+from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
+from streaminfer.cli.common import (
+    ABOUT,
+    UsageError,
+    add_bus,
+    add_json,
+    add_spec,
+    bus_of,
+    print_json,
+    print_table,
+    whole,
+)  # fmt: skip
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
+from streaminfer.runtime import letters
 from streaminfer.runtime.connection import Connection
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.key_listing import KeySummary
+from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.view import PosteriorSnapshot
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.variational import drift
@@ -31,8 +42,6 @@ log = logging.getLogger(__name__)
 
 MAX_ROWS = 40
 TOP_WORDS = 10
-PAUSE = 0.5
-"""Seconds before a bus that was away is asked again."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +57,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     _check_key(spec, options)
-    with Connection(open_bus(options.bus, make=options.follow)) as connection:
+    with bus_of(options, spec, make=options.follow) as bus:
+        connection = Connection(bus)
         if options.follow:
             return _follow(connection, spec, options.json, options.key)
         if spec.key is not None and options.key is None:
@@ -57,9 +67,8 @@ def command(options: argparse.Namespace) -> int:
         if found is None:
             what = f"posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`"
             if spec.key is not None:
-                what = (
-                    f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}: no event has it"
-                )
+                where = f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}"
+                what = f"{where}: no event has it{_among_letters(spec, bus, options)}"
             print(f"streaminfer: no {what}", file=sys.stderr)
             return 1
         if options.json:
@@ -67,6 +76,22 @@ def command(options: argparse.Namespace) -> int:
         else:
             print_summary(found)
     return 0
+
+
+def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
+    """Whether dead letters have a key that no event in the posterior has."""
+    try:
+        found = letters.with_key(spec, bus, options.key)
+    except UnknownTopic:
+        return ""
+    if not found.letters:
+        return ""
+    look = f"see `streaminfer dead-letters {options.spec}`"
+    if found.with_key:
+        return f", but {found.with_key:,} of the newest {found.letters:,} dead letters do: {look}"
+    if found.unknown:
+        return f"; {found.unknown:,} of the newest {found.letters:,} dead letters may have it: {look}"
+    return f", nor does any of the newest {found.letters:,} dead letters"
 
 
 def _check_key(spec: Spec, options: argparse.Namespace) -> None:
@@ -99,7 +124,7 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
 
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
-    newest, told = 0, False
+    newest, told, waits = 0, False, Patience(log)
     if not as_json and spec.words is None:
         print(ABOUT, file=sys.stderr)
     try:
@@ -109,12 +134,12 @@ def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) 
                     print(f"no posterior {spec.name!r} yet: waiting for `streaminfer up`", file=sys.stderr)
                 told = True
                 for found in connection.subscribe(spec, key=key):
+                    waits.worked()
                     if found.version > newest:
                         newest = found.version
                         _show(found, as_json)
             except Unavailable as error:
-                log.warning("the bus is away: %s", error)
-                time.sleep(PAUSE)
+                time.sleep(waits.failed(f"the bus is away: {error}"))
     except KeyboardInterrupt:
         return 0
 

@@ -21,7 +21,10 @@ class StatusLine:
         self._width = 0
 
     def show(self, text: str, last: bool = False) -> None:
-        """Replaces the line; where nothing can be replaced, at most one line every few seconds and the last."""
+        """Replaces the line; where nothing can be replaced, at most one line every few seconds and the last.
+
+        The last one is there as a whole, and may take several lines of the terminal.
+        """
         now = time.monotonic()
         if not self._live:
             if last or now - self._shown_at >= QUIET_INTERVAL:
@@ -30,7 +33,7 @@ class StatusLine:
             return
         if last or now - self._shown_at >= 0.1:
             self._shown_at = now
-            text = fitting(text)
+            text = text if last else fitting(text)
             padding = " " * max(0, self._width - len(text))
             self._stream.write(f"\r{text}{padding}" + ("\n" if last else ""))
             self._stream.flush()

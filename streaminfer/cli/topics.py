@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Topic, UnknownTopic
-from streaminfer.cli.common import add_bus, add_json, add_spec, print_json, print_table
+from streaminfer.cli.common import add_bus, add_json, add_spec, bus_of, print_json, print_table
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.schemas import Registered
 from streaminfer.spec import load_spec
@@ -26,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
-    with open_bus(options.bus, make=options.apply) as bus:
+    with bus_of(options, spec, make=options.apply) as bus:
         if options.apply:
             schemas.prepare(spec, bus)
         there = bus.topics()

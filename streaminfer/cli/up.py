@@ -5,22 +5,24 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from streaminfer.bus.connect import open_bus
-from streaminfer.cli.common import add_bus, add_spec, whole
+from streaminfer.cli.common import add_bus, add_spec, answering, reached, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.job import Job, Status
-from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
 from streaminfer.spec import Spec, load_spec
+
+NAME = 16
+"""Characters of a name in the live line, which must have room for the counts."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +46,12 @@ def command(options: argparse.Namespace) -> int:
         metrics = UpMetrics(health.registry, spec.name)
         if address:
             stack.enter_context(serve(health, *address))
-        bus = patiently(lambda: open_bus(options.bus), stopping, health.beat)
+        bus = reached(options, lambda: answering(options.bus, spec), stopping, health.beat)
         if bus is None:
             return 1
         stack.enter_context(bus)
-        job = patiently(lambda: Job(spec, bus, children, options.data, options.until_idle), stopping, health.beat)
+        start = partial(Job, spec, bus, children, options.data, options.until_idle)
+        job = reached(options, start, stopping, health.beat)
         if job is None:
             return 1
         line, rate = StatusLine(), Rate()
@@ -56,13 +59,27 @@ def command(options: argparse.Namespace) -> int:
             health.beat(job.ready)
             _tell(metrics, status)
             line.show(describe(spec, status, rate))
-        early = options.until_idle and not job.idle
-        newest = job.follower.snapshot
-        events = newest.n_events if newest else 0
-        keys = f" of {counted(newest.n_keys, _row(spec))}" if newest and spec.by_rows else ""
-        how = "stopped before all data was in the posterior" if early else "ended"
-        line.show(f"{spec.name}: {how}, {counted(events, 'event')}{keys} in the posterior", last=True)
-    return 1 if early else 0
+        code, text = ending(spec, job, options.until_idle)
+        line.show(text, last=True)
+    return code
+
+
+def ending(spec: Spec, job: Job, until_idle: bool) -> tuple[int, str]:
+    """The exit code and the last line. A run that had nothing but dead letters has failed."""
+    newest, new = job.follower.snapshot, job.progress
+    early = until_idle and not job.idle
+    refused = until_idle and not early and new.dead_letters > 0 and new.events <= 0
+    how = "stopped before all data was in the posterior" if early else "ended"
+    if refused:
+        how = "failed, every new event is a dead letter"
+    keys = f" of {counted(newest.n_keys, _row(spec))}" if newest and spec.by_rows else ""
+    text = f"{spec.name}: {how}, {counted(newest.n_events if newest else 0, 'event')}{keys} in the posterior"
+    if newest is not None and newest.n_dead_lettered:
+        text += f", {counted(newest.n_dead_lettered, 'dead letter')}"
+        text += f", {new.dead_letters:,} of them new" if new.dead_letters < newest.n_dead_lettered else ""
+        commonest = job.reasons().commonest
+        text += f"; commonest reason: {commonest}" if commonest else ""
+    return (1 if early or refused else 0), text
 
 
 def _row(spec: Spec) -> str:
@@ -93,14 +110,16 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     """The live status line."""
     snapshot = status.snapshot
     events = snapshot.n_events if snapshot is not None else 0
-    parts = [f"{spec.name}: {counted(events, 'event')} in the posterior", f"{status.behind:,} to come"]
+    name = spec.name if len(spec.name) <= NAME else f"{spec.name[: NAME - 3]}..."
+    parts = [f"{name}: {counted(events, 'event')} in the posterior"]
+    if snapshot is not None and snapshot.n_dead_lettered:  # early, so that a narrow terminal shows it
+        parts.append(counted(snapshot.n_dead_lettered, "dead letter"))
+    parts.append(f"{status.behind:,} to come")
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
-        parts.insert(0, bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10))
+        parts.append(f"loaded {bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10)}")
     parts.append(f"{rate.add(events):,.0f}/s")
     if snapshot is not None and spec.by_rows:
         parts.append(counted(snapshot.n_keys, _row(spec)))
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{counted(status.alive, 'process', 'processes')}, {counted(status.restarts, 'restart')}")
-    if snapshot is not None and snapshot.n_dead_lettered:
-        parts.append(counted(snapshot.n_dead_lettered, "dead letter"))
     return ", ".join(parts)

@@ -18,7 +18,11 @@ PASSED: Final = -1
 
 
 class BadDocument(ValueError):
-    """What is no document; its text is the rule that is broken."""
+    """What is no document; its text is the rule that is broken, and `value` is what breaks it."""
+
+    def __init__(self, rule: str, value: object) -> None:
+        super().__init__(rule)
+        self.value = value
 
 
 def word_label(word: str) -> bytes:
@@ -26,9 +30,9 @@ def word_label(word: str) -> bytes:
     try:
         label = word.encode()
     except UnicodeEncodeError as error:
-        raise BadDocument("every word must be a text in UTF-8") from error
+        raise BadDocument("every word must be a text in UTF-8", word) from error
     if not 1 <= len(label) <= MAX_BYTES:
-        raise BadDocument(f"every word must have 1 to {MAX_BYTES} bytes in UTF-8")
+        raise BadDocument(f"every word must have 1 to {MAX_BYTES} bytes in UTF-8", word)
     return label
 
 
@@ -36,15 +40,16 @@ def counted(value: object) -> Mapping[str, Any]:
     """How often each word is in a document, as it stands in an event; raises BadDocument where that is none."""
     if isinstance(value, list | tuple):
         if not set(map(type, value)) <= {str}:
-            raise BadDocument("a list of words must have texts only")
+            other = next(each for each in value if type(each) is not str)
+            raise BadDocument("a list of words must have texts only", other)
         return Counter(value)
     if not isinstance(value, Mapping):
-        raise BadDocument("must be a list of words, or an object of words with their counts")
+        raise BadDocument("must be a list of words, or an object of words with their counts", value)
     for word, count in value.items():
         if type(word) is not str:
-            raise BadDocument("a list of words must have texts only")
+            raise BadDocument("a list of words must have texts only", word)
         if type(count) not in {int, float} or not 1 <= count <= LARGEST or count != int(count):
-            raise BadDocument("every word's count must be a whole number from 1 to 2^53")
+            raise BadDocument("every word's count must be a whole number from 1 to 2^53", count)
     return value
 
 
@@ -71,7 +76,7 @@ class Bags:
         codes = [self._code(word) for word in found]
         entries = [(code, float(count)) for code, count in zip(codes, found.values(), strict=True) if code != PASSED]
         if len(entries) > self._most:
-            raise BadDocument(f"must have at most {self._most} different words")
+            raise BadDocument(f"must have at most {self._most} different words", found)
         self.words.extend(code for code, _ in entries)
         self.counts.extend(count for _, count in entries)
         self.ends.append(len(self.words))

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models import bags, keys, times
+from streaminfer.models import bags, keys, reasons, times
 
 LARGEST: Final = 1e100
 """Beyond this a square would leave float64; such a value is refused, not absorbed."""
@@ -33,6 +33,8 @@ RULES: Final[Mapping[Kind, str]] = {
     "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
     "tokens": "must be a list of words, or an object of words with their counts",
 }
+EXPECTED: Final[Mapping[Kind, str]] = {"number": "a number"}
+"""What a value of a wrong type is told that was expected, where the rule is about something else."""
 AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
 
 
@@ -103,15 +105,17 @@ def bags_of(fields: Sequence[Field]) -> bags.Bags | None:
 
 
 class Rejected(NamedTuple):
-    """A row that cannot be absorbed: its place among the rows, the field's label and the rule it breaks."""
+    """A row that cannot be absorbed: its place among the rows, the field's label, the rule it breaks, and by what."""
 
     row: int
     field: str
     rule: str
+    got: str = ""
 
     @property
     def reason(self) -> str:
-        return f"{self.field}: {self.rule}" if self.field else self.rule
+        told = reasons.with_value(self.rule, self.got)
+        return f"{self.field}: {told}" if self.field else told
 
 
 class Checked(NamedTuple):
@@ -149,7 +153,7 @@ def check_matrix(fields: Sequence[Field], matrix: NDArray[np.float64]) -> Checke
     if not bad.any():
         return Checked(coded, [])
     firsts = zip(np.flatnonzero(bad).tolist(), faults[bad].argmax(axis=1).tolist(), strict=True)
-    rejected = [Rejected(i, fields[j].label, RULES[fields[j].kind]) for i, j in firsts]
+    rejected = [Rejected(i, fields[j].label, *_rule(fields[j], float(matrix[i, j]))) for i, j in firsts]
     return Checked(coded[~bad], rejected)
 
 
@@ -244,8 +248,8 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
     return good
 
 
-Fault = tuple[str, str]
-"""A field's label and the rule it breaks."""
+Fault = tuple[str, str, str]
+"""A field's label, the rule it breaks, and the value that does."""
 
 
 def _check_each(
@@ -267,15 +271,15 @@ def _check_each(
 
 def _check_row(fields: Sequence[Field], row: object) -> tuple[list[float], Fault | None]:
     if not isinstance(row, Mapping):
-        return [], ("", "an event must be an object with named fields")
+        return [], ("", reasons.not_an_object(row), "")
     found = []
     for wanted in fields:
         value, fault = look_up(row, wanted.path)
         if fault is not None:
-            return [], (wanted.label, fault)
+            return [], (wanted.label, fault, "")
         number = _number(wanted, value)
         if number is None:
-            return [], (wanted.label, _rule(wanted, value))
+            return [], (wanted.label, *_rule(wanted, value))
         found.append(number)
     return found, None
 
@@ -285,7 +289,7 @@ def _check_value_row(fields: Sequence[Field], row: Sequence[object]) -> tuple[li
     for wanted, value in zip(fields, row, strict=True):
         number = _number(wanted, value)
         if number is None:
-            return [], (wanted.label, _rule(wanted, value))
+            return [], (wanted.label, *_rule(wanted, value))
         found.append(number)
     return found, None
 
@@ -302,14 +306,17 @@ def look_up(row: Mapping[str, object], path: tuple[str, ...]) -> tuple[object, s
     return found, None
 
 
-def _rule(field: Field, value: object) -> str:
-    """The rule that a value breaks."""
+def _rule(field: Field, value: object) -> tuple[str, str]:
+    """The rule that a value breaks, and the value, or the part of it that does."""
+    rule = RULES[field.kind]
     if isinstance(field.codes, bags.Bags):
         try:
             field.codes.fresh()[value]
         except bags.BadDocument as error:
-            return str(error)
-    return RULES[field.kind]
+            rule = str(error)
+            if error.value is not value:
+                return rule, reasons.shown(error.value)
+    return reasons.broken(rule, value, EXPECTED.get(field.kind))
 
 
 def _code(field: Field, value: object) -> float | None:

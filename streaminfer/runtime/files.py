@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, BinaryIO, Final
 
 from streaminfer.models.events import Field
+from streaminfer.models.reasons import ragged
 from streaminfer.spec import Spec
 from streaminfer.spec.avro_schema import NUMBERS, branches, reduced
 from streaminfer.topics import declarations
@@ -48,7 +49,8 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     """Rows under a header, as JSON objects; values are typed by the model's fields, all others stay strings, and the
     words of a document are what stands between white space.
 
-    What is no number stays a string, and a row of a wrong length becomes a list: judging events is the worker's job.
+    What is no number stays a string, and a row of a wrong length becomes a list, which says what is wrong with it:
+    judging events is the worker's job.
     """
     rows = _csv_rows(lines, file)
     header = next(rows, None)
@@ -71,7 +73,7 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         if len(row) == len(header):
             event = encode({n: f(v) for n, f, v in zip(header, converters, row, strict=True)})
         elif row:
-            event = encode(row)
+            event = encode(ragged(row, len(header)))
         else:
             continue
         if len(event) > MAX_LINE:

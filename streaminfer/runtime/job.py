@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from streaminfer.bus.protocol import Bus, Unavailable
-from streaminfer.runtime import names, schemas
+from streaminfer.bus.protocol import Bus, BusError, Unavailable
+from streaminfer.runtime import letters, names, schemas
 from streaminfer.runtime.idle import IdleMark
+from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.produce import Loader, Progress
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.supervisor import Child, Supervisor
+from streaminfer.runtime.tally import Tally
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 
@@ -31,6 +33,13 @@ class Status(NamedTuple):
     restarts: int
 
 
+class Gain(NamedTuple):
+    """How many events and dead letters are new."""
+
+    events: int
+    dead_letters: int
+
+
 class Job:
     """Runs until `stopping`, or until idle where asked to. `children` may be killed by anybody at any time."""
 
@@ -45,6 +54,8 @@ class Job:
         self._mark: IdleMark | None = None
         self._behind = 0
         self.follower = Shards(spec, bus, ids)
+        self._before = self.follower.catch_up()
+        self._letters = bus.ends(names.topic(spec, "dead-letters"))
         self.supervisor = Supervisor(children)
 
     @property
@@ -57,20 +68,41 @@ class Job:
         """Whether all data was in the posterior when the ends were read; never before `until_idle` reads them."""
         return self._mark is not None and self._mark.reached(self.follower.snapshot)
 
+    @property
+    def progress(self) -> Gain:
+        """What came in since the beginning, by whomever."""
+        then, now = self._before, self.follower.snapshot
+        if now is None:
+            return Gain(0, 0)
+        events, dead = (0, 0) if then is None else (then.n_events, then.n_dead_lettered)
+        return Gain(now.n_events - events, now.n_dead_lettered - dead)
+
+    def reasons(self) -> Tally:
+        """Why there were dead letters since the beginning, as far as the bus tells soon."""
+        try:
+            return letters.counted(letters.newest(self._spec, self._bus, self._letters))
+        except BusError as error:
+            log.info("no reasons: %s", error)
+            return Tally()
+
     def run(self, stopping: Callable[[], bool]) -> Iterator[Status]:
         """Keeps everything going, with a status some times a second; stops all processes at the end.
 
         A bus that is away is waited for: the processes do the same, and go on when it is back.
         """
+        waits = Patience(log)
+        resting: Iterator[None] = iter(())
         try:
             while not stopping() and not self.idle:
                 self.supervisor.tick()
-                try:
-                    self._load()
-                    self._follow()
-                    self._behind = self._count_behind()
-                except Unavailable as error:
-                    log.warning("the bus is away: %s", error)
+                if next(resting, self) is self:
+                    try:
+                        self._load()
+                        self._follow()
+                        self._behind = self._count_behind()
+                        waits.worked()
+                    except Unavailable as error:
+                        resting = naps(waits.failed(f"the bus is away: {error}"))
                 yield self._status()
         finally:
             self.supervisor.stop()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Fenced, Replaced, Unavailable
-from streaminfer.runtime.patience import FIRST_BACKOFF, MAX_BACKOFF
+from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.service import Service
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ def run(
 
     `beat` hears after every step, good or bad, whether the service is ready.
     """
-    backoff = FIRST_BACKOFF
+    waits = Patience(log)
     service: Service | None = None
     try:
         while not stopping():
@@ -32,15 +32,14 @@ def run(
                 if service is None:
                     service = build()
                 service.step(STEP)
-                backoff = FIRST_BACKOFF
+                waits.worked()
                 beat(service.ready)
             except Replaced:
                 raise  # a newer process does this one's work
             except (Unavailable, Fenced) as error:
-                log.warning("%s: %s", type(error).__name__, error)
+                pause = waits.failed(f"{type(error).__name__}: {error}")
                 beat(False)
-                time.sleep(backoff)
-                backoff = min(2 * backoff, MAX_BACKOFF)
+                time.sleep(pause)
                 if service is not None:
                     service.reset()
     finally:

@@ -1,13 +1,14 @@
-"""Waiting for a bus that is away."""
+"""Waiting for a bus that is away: pauses that grow, and few words about it."""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from streaminfer.bus.protocol import Unavailable
+from streaminfer.bus.protocol import BusError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -15,22 +16,89 @@ T = TypeVar("T")
 
 FIRST_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 2.0
+NAP: Final = 0.1
+"""Seconds that somebody who has other things to do may sleep at once."""
+TELL_AGAIN_S: Final = 60.0
+MOST_CAUSES: Final = 100
 
 
-def patiently(attempt: Callable[[], T], stopping: Callable[[], bool], beat: Callable[[bool], None]) -> T | None:
+class Teller:
+    """Logs each cause when it is new, and then at most once a minute. Causes that differ in numbers only are one."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock = logger, clock
+        self._told: dict[str, float] = {}
+
+    def tell(self, text: str) -> None:
+        cause, now = re.sub(r"\d+", "#", text), self._clock()
+        if now - self._told.get(cause, -TELL_AGAIN_S) < TELL_AGAIN_S:
+            return
+        if len(self._told) >= MOST_CAUSES:
+            self._told.clear()
+        self._told[cause] = now
+        self._log.warning("%s", text)
+
+
+class Patience:
+    """The pauses of one loop that tries again. They grow while it fails, and are short again once it has worked for
+    longer than the last of them: a bus that takes every second try is not back."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._teller, self._clock = Teller(logger, clock), clock
+        self._pause = 0.0
+        self._failed_at = 0.0
+
+    def failed(self, text: str) -> float:
+        """Says so if it is new, and for how many seconds to pause."""
+        self._teller.tell(text)
+        self._pause = min(max(FIRST_BACKOFF, 2 * self._pause), MAX_BACKOFF)
+        self._failed_at = self._clock()
+        return self._pause
+
+    def worked(self) -> None:
+        if self._pause and self._clock() - self._failed_at > 2 * self._pause:
+            self._pause = 0.0
+
+
+def naps(seconds: float) -> Iterator[None]:
+    """A pause in pieces, for those who look after something meanwhile."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(NAP, left))
+        yield
+
+
+def gave_up(error: BusError, seconds: float, remedy: str = "") -> Unavailable:
+    """What a command says at its end that has waited long enough."""
+    rest = f"; {remedy}" if remedy else ""
+    return Unavailable(f"the bus cannot be used: {error}. Gave up after {seconds:.0f} s (--bus-timeout){rest}")
+
+
+def patiently(
+    attempt: Callable[[], T], stopping: Callable[[], bool], beat: Callable[[bool], None], at_most_s: float | None = None
+) -> T | None:
     """The first result that comes without Unavailable; None where `stopping` comes first.
 
     `beat` hears of every failure: who waits lives, and is not ready.
 
-    Nothing that serves gives up on a bus: a broker may start after its clients, and come back after an hour.
+    Nothing that serves gives up on a bus: a broker may start after its clients, and come back after an hour. A command
+    that a person waits for does, after `at_most_s` seconds: then Unavailable says so.
     """
-    backoff = FIRST_BACKOFF
+    waits, began = Patience(log), time.monotonic()
     while not stopping():
         try:
             return attempt()
         except Unavailable as error:
-            log.warning("waiting for the bus: %s", error)
+            pause = waits.failed(f"waiting for the bus{_limit(at_most_s)}: {error}")
             beat(False)
-        time.sleep(backoff)
-        backoff = min(2 * backoff, MAX_BACKOFF)
+            waited = time.monotonic() - began
+            if at_most_s is not None:
+                if waited >= at_most_s:
+                    raise gave_up(error, waited) from error
+                pause = min(pause, at_most_s - waited)
+        time.sleep(pause)
     return None
+
+
+def _limit(seconds: float | None) -> str:
+    return "" if seconds is None else f" for at most {seconds:g} s"

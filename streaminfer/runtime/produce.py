@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,7 +18,9 @@ from streaminfer.runtime import names
 from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, FileError, encode
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.patience import Patience, gave_up, naps
 from streaminfer.runtime.tables import STREAMED, reader_of
+from streaminfer.runtime.tally import Judge, Tally
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.events import EventFormat
@@ -46,12 +49,22 @@ class Loader:
     """
 
     def __init__(
-        self, spec: Spec, bus: Bus, path: Path, schemas: Schemas = DECLARED, batch_rows: int | None = None
+        self,
+        spec: Spec,
+        bus: Bus,
+        path: Path,
+        schemas: Schemas = DECLARED,
+        batch_rows: int | None = None,
+        give_up_s: float | None = None,
+        judged: bool = False,
     ) -> None:
-        """`batch_rows` are the most rows of one commit, where they shall be fewer than usual."""
+        """`batch_rows` are the most rows of one commit, where they shall be fewer than usual. `give_up_s` are the
+        seconds without a row on the bus after which Unavailable is raised; None waits for ever. `judged`: whether
+        to count the rows that will be dead letters, which takes about as long as a worker takes to read them."""
+        self._give_up_s, self._worked_at = give_up_s, time.monotonic()
         self._spec, self._bus, self._path = spec, bus, path
         self._format, self._batch_rows = format_of(spec, schemas), batch_rows
-        self._dealer = Dealer(spec)
+        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas) if judged else None
         self._reader = reader_of(path)
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
@@ -60,21 +73,37 @@ class Loader:
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._group = f"{spec.name}.produce.{identity}"
         self._digest = hashlib.sha256()
-        self._done = False
+        self._begun = self._done = False
         self._ending: tuple[int, str] | None = None
         self.resumed = 0
         """Rows that an earlier, unfinished run had put on the bus."""
+        self.refused = Tally()
+        """Those of this run's rows on the bus that will certainly be dead letters."""
+        self._uncertain: tuple[int, Tally] | None = None
+        """The same of rows whose commit has no answer yet, and the place after them."""
 
     def run(self) -> Iterator[Progress]:
-        """Loads the file, a batch for each progress, the last being the whole; a bus that is away is waited for."""
-        progress = Progress(0, 0, self._path.stat().st_size)
+        """Loads the file, a batch for each progress, the last being the whole; a bus that is away is waited for.
+
+        Meanwhile the same progress comes some times a second.
+        """
+        progress, waits = Progress(0, 0, self._path.stat().st_size), Patience(log)
         while not self._done:
             try:
                 for progress in self._load():
+                    waits.worked()
+                    self._worked_at = time.monotonic()
                     yield progress
             except Unavailable as error:
-                log.warning("%s: %s; going on from its place on the bus", self._path, error)
-                yield progress
+                yield from self._wait(error, waits, progress)
+
+    def _wait(self, error: Unavailable, waits: Patience, progress: Progress) -> Iterator[Progress]:
+        pause = waits.failed(f"{self._path}: {error}; trying again, going on from its place on the bus")
+        waited = time.monotonic() - self._worked_at
+        if self._give_up_s is not None and waited >= self._give_up_s:
+            raise gave_up(error, waited, f"{self._path}: run again, it goes on where it stopped") from error
+        for _ in naps(pause):
+            yield progress
 
     def _load(self) -> Iterator[Progress]:
         """From the place on the bus to the end of the file."""
@@ -87,16 +116,25 @@ class Loader:
                 self._done = True
                 return
             count = self._skip(rows)
+            self._begun = True
             while batch := _batch(rows, self._format, self._batch_rows):
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 self._update(batch)
                 count += len(batch)
+                self._uncertain = (count, self._judge.refused(outputs)) if self._judge is not None else None
                 writer.commit(outputs, self._place(count, done=False), self._group)
+                self._settle(count)
                 yield Progress(count, lines.bytes, total)
             self._ending = (count, self._digest.hexdigest())
             writer.commit([], self._place(count, done=True), self._group)
             self._done = True
             yield Progress(count, lines.bytes, total)
+
+    def _settle(self, count: int) -> None:
+        """So many rows are on the bus."""
+        if self._uncertain is not None and self._uncertain[0] <= count:
+            self.refused.add_all(self._uncertain[1])
+        self._uncertain = None
 
     def _had_ended(self) -> bool:
         """Whether the commit of the end took effect although the bus did not say so."""
@@ -120,7 +158,9 @@ class Loader:
                 f"{self._path}: its first {kept.offset} rows are not those that an interrupted run put on the bus; "
                 "restore the file, or load it under another name"
             )
-        self.resumed = kept.offset
+        if not self._begun:
+            self.resumed = kept.offset
+        self._settle(kept.offset)
         return kept.offset
 
     def _update(self, values: Iterable[bytes]) -> None:
@@ -150,7 +190,8 @@ class Piped:
     ) -> None:
         self._bus, self._topic, self._batch_rows = bus, names.own_data_topic(spec), batch_rows
         self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
-        self._dealer = Dealer(spec)
+        self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
+        self.refused = Tally()
         self._lines = Counted(stream, "standard input")
         self._rows = STREAMED[kind](spec, self._lines, "standard input")
         self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
@@ -158,33 +199,35 @@ class Piped:
 
     def run(self) -> Iterator[Progress]:
         """Loads to the end of the stream, a batch for each progress."""
-        count = 0
+        count, waits = 0, Patience(log)
         try:
             while batch := _batch(self._rows, self._format, self._batch_rows):
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
-                while not self._commit(outputs, count, count + len(batch)):
-                    yield Progress(count, self._lines.bytes, 0)
+                while (error := self._commit(outputs, count + len(batch))) is not None:
+                    for _ in naps(waits.failed(f"standard input: {error}; trying again, no row is lost")):
+                        yield Progress(count, self._lines.bytes, 0)
+                waits.worked()
+                self.refused.add_all(self._judge.refused(outputs))
                 count += len(batch)
                 yield Progress(count, self._lines.bytes, 0)
         finally:
             self._close()
         yield Progress(count, self._lines.bytes, 0)
 
-    def _commit(self, outputs: Sequence[Output], before: int, after: int) -> bool:
-        """Whether a batch is on the bus; a commit without an answer may have taken effect."""
+    def _commit(self, outputs: Sequence[Output], after: int) -> Unavailable | None:
+        """Why a batch is not on the bus yet; a commit without an answer may have taken effect."""
         place = Partition(self._topic, 0)
         try:
             if self._writer is None:
                 self._writer = self._bus.writer(self._group)
                 kept = self._bus.committed(self._group).get(place)
                 if kept is not None and kept.offset == after:
-                    return True
+                    return None
             self._writer.commit(outputs, {place: Position(after, "{}")}, self._group)
-            return True
         except Unavailable as error:
-            log.warning("standard input: %s; going on with rows %d to %d", error, before, after)
             self._close()
-            return False
+            return error
+        return None
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.bagged import Bagged, bagged
-from streaminfer.models.events import Field, Rejected, anew, bags_of, check, look_up
+from streaminfer.models.events import Field, Rejected, anew, bags_of, check
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names, topics_json
 from streaminfer.runtime.counting import counted
@@ -36,7 +36,7 @@ def matrix(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row
     Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
     """
     events, rejected = check(fields, [_python_values(row) for row in rows])
-    _refuse(fields, rows, rejected, first_row)
+    _refuse(rejected, first_row)
     return events
 
 
@@ -44,28 +44,16 @@ def documents(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0)
     """Rows as documents, where the model is of words; raises RowError as `matrix` does."""
     fields, _ = anew(spec.fields)
     events, rejected = check(fields, [_python_values(row) for row in rows])
-    _refuse(fields, rows, rejected, first_row)
+    _refuse(rejected, first_row)
     bags = bags_of(fields)
     if bags is None:
         raise TypeError(f"{spec.model.kind} is no model of words")
     return bagged(bags, events[:, 0].astype(np.intp))
 
 
-def _refuse(
-    fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected], first_row: int
-) -> None:
+def _refuse(rejected: Sequence[Rejected], first_row: int) -> None:
     if rejected:
-        first = rejected[0]
-        value: object = rows[first.row]
-        for field in fields:
-            if field.label == first.field and isinstance(value, Mapping):
-                value = look_up(value, field.path)[0]
-        raise RowError(f"row {first_row + first.row}: {first.reason} (got {_short(value)})")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+        raise RowError(f"row {first_row + rejected[0].row}: {rejected[0].reason}")
 
 
 def _python_values(row: Any) -> Any:

@@ -15,6 +15,7 @@ from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, 
 from streaminfer.runtime import letters, names
 from streaminfer.runtime.learner import Learned, Learner
 from streaminfer.runtime.passes import Passes
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shards import Shards
 from streaminfer.runtime.tape import Minibatch, Tape
@@ -76,6 +77,7 @@ class Worker:
         self._marks: dict[Partition, Position] = {}
         self._marks_at = self._checked_at = clock()
         self._polled = False
+        self._teller = Teller(log)
         self._held_back = False
         """Whether the last cut ended for want of a newer base, so that more may be there to be cut."""
 
@@ -308,4 +310,4 @@ class Worker:
         except Fenced:
             log.info("partitions are being reassigned")
         except BusError as error:
-            log.warning("group offsets not committed: %s", error)
+            self._teller.tell(f"group offsets not committed: {error}")

@@ -21,7 +21,7 @@ from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
 from streaminfer.wire.avro_keys import KeyWriter
 from streaminfer.wire.avro_times import TimeWriter
 from streaminfer.wire.errors import WireError
-from streaminfer.wire.events import Bad, Decoded, Stamps
+from streaminfer.wire.events import Bad, Decoded, Stamps, instead
 from streaminfer.wire.json_values import parse_json
 from streaminfer.wire.plan import Plan
 
@@ -55,7 +55,7 @@ class AvroEvents:
             try:
                 by_id.setdefault(unframed(value, MAX_BYTES)[1], []).append(place)
             except WireError as error:
-                found.bad.append(Bad(place, f"not Avro: {error}"))
+                found.bad.append(Bad(place, instead(self._fields, value, "not Avro") or f"not Avro: {error}"))
         for schema_id, places in by_id.items():
             plan = self._plan(schema_id)
             if isinstance(plan, str):

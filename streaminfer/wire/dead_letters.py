@@ -7,6 +7,7 @@ be: then it has the first part of the value, and headers that say what is not th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -108,6 +109,25 @@ def _first_headers(headers: Headers) -> Headers:
 def _taken(headers: Headers) -> int:
     """The bytes of headers, with more than a bus adds to each: a million empty ones are not small."""
     return sum(len(name.encode()) + len(value) + _HEADER_OVERHEAD for name, value in headers)
+
+
+_GOT: Final = re.compile(r",? \(?got .*", re.DOTALL)
+_PLACE: Final = re.compile(r": line \d+ column \d+ \(char \d+\)$| in position \d+.*$")
+_ROWS: Final = re.compile(r"^rows [\d, -]+ of \d+: ")
+
+
+def gist(reason: str) -> str:
+    """A reason without what differs between letters that have the same fault: values, places and numbers of rows."""
+    return _GOT.sub("", _PLACE.sub("", _ROWS.sub("", reason)))
+
+
+def several(reason: str) -> str:
+    """What letters of one gist have in common, one of whose reasons this is: its value is one of several."""
+    found = _GOT.search(_ROWS.sub("", reason))
+    if found is None:
+        return gist(reason)
+    got = found[0].partition(";")[0]
+    return f"{gist(reason)}{got.removesuffix(')')}, ...{')' if got.endswith(')') else ''}"
 
 
 def is_retried_mark(key: bytes | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from streaminfer.models.bags import Bags
 from streaminfer.models.events import Field, anew, bags_of, check, check_ahead
 from streaminfer.wire import json_values
 from streaminfer.wire.json_values import TOGETHER, parse_json
+
+NOT_JSON: Final = "not JSON"
 
 
 class Bad(NamedTuple):
@@ -96,8 +98,17 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
                 rows.append(parse_json(value))
                 places.append(i)
             except (ValueError, RecursionError) as error:
-                bad.append(Bad(i, f"not JSON: {error}"[:300]))
+                bad.append(Bad(i, f"{NOT_JSON}: {error}"[:300]))
     return _checked(fields, rows, places, bad, stamps)
+
+
+def instead(fields: Sequence[Field], value: bytes | None, what: str) -> str | None:
+    """What is wrong with an event that was sent as JSON, as a row is that another format cannot hold; None of what is
+    not JSON, and where as JSON it would be right."""
+    if value is None or value[:1] not in {b"{", b"["}:
+        return None
+    found = decode_json(fields, [value]).bad
+    return f"{what}, but JSON: {found[0].reason}" if found and not found[0].reason.startswith(NOT_JSON) else None
 
 
 def _checked(

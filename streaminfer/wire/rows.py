@@ -19,13 +19,15 @@ from streaminfer.models.events import Field, Rejected, anew, check_ahead, check_
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
-from streaminfer.wire.events import Bad, Decoded, Stamps
+from streaminfer.wire.events import Bad, Decoded, Stamps, instead
 from streaminfer.wire.json_values import parse_json
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
 MAX_EVENTS: Final = MAX_BYTES // 8
 """No record has more events than this: each has eight bytes at least."""
 EVENTS_PER_RECORD: Final = 512
+SHOWN: Final = 3
+"""Different values of one rule that a reason shows."""
 _WRITTEN_BYTES: Final = MAX_BYTES // 2
 """The values of the records that are written here."""
 
@@ -67,7 +69,7 @@ class RowsEvents:
                 if table.columns not in orders:
                     orders[table.columns] = self._order(table.columns)
             except WireError as error:
-                bad.append(Bad(place, f"no rows: {error}"[:300]))
+                bad.append(Bad(place, instead(self._fields, value, "no rows") or f"no rows: {error}"[:300]))
                 continue
             parts.append(table.values[:, orders[table.columns]])
             tables[place] = table
@@ -175,11 +177,17 @@ def _only(value: bytes, table: Table, rejected: Sequence[Rejected]) -> bytes:
 
 
 def _reason(rejected: Sequence[Rejected], n_rows: int) -> str:
-    """Which rows of a record are bad and why, the rows of one reason together: `rows 3, 7-9 of 512: k: must be …`."""
-    by_reason: dict[str, list[int]] = {}
+    """Which rows of a record are bad and why, the rows of one rule together: `rows 3, 7-9 of 512: k: must be …`."""
+    by_rule: dict[tuple[str, str], list[Rejected]] = {}
     for each in rejected:
-        by_reason.setdefault(each.reason, []).append(each.row)
-    return "; ".join(f"rows {', '.join(_ranges(rows))} of {n_rows}: {why}" for why, rows in by_reason.items())
+        by_rule.setdefault((each.field, each.rule), []).append(each)
+    told = []
+    for found in by_rule.values():
+        got = list(dict.fromkeys(each.got for each in found if each.got))
+        values = ", ".join(got[:SHOWN]) + (", ..." if len(got) > SHOWN else "")
+        ranges = ", ".join(_ranges([each.row for each in found]))
+        told.append(f"rows {ranges} of {n_rows}: {found[0]._replace(got=values).reason}")
+    return "; ".join(told)
 
 
 def _ranges(rows: Sequence[int]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import subprocess
@@ -68,11 +69,38 @@ def test_a_full_disk_is_unavailable_and_nothing_is_written(tmp_path: Path) -> No
         with bus._store.read() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
         bus._store._usable().execute(f"PRAGMA max_page_count = {pages + 20}")
-        with pytest.raises(Unavailable, match="full"):
+        with pytest.raises(Unavailable, match="disk is full: free some space on its disk"):
             bus.publish([Output("t", b"x" * 1000) for _ in range(1000)])
         assert bus.ends("t") == {0: 0}
         bus._store._usable().execute("PRAGMA max_page_count = 1000000")
         assert bus.publish([Output("t", b"x")]) == [0]
+
+
+def test_a_read_only_bus_is_unavailable_and_says_so(tmp_path: Path) -> None:
+    with EmbeddedBus(tmp_path) as bus:
+        bus.create([Topic("t", 1)])
+        bus._store._usable().execute("PRAGMA query_only = 1")
+        with pytest.raises(
+            Unavailable, match="readonly database: its directory, or the file system, cannot be written"
+        ):
+            bus.publish([Output("t", b"x")])
+        bus._store._usable().execute("PRAGMA query_only = 0")
+        assert bus.publish([Output("t", b"x")]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(errno.ENOSPC, Unavailable), (errno.EROFS, Unavailable), (errno.EACCES, BusError)]
+)
+def test_a_directory_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[BusError]
+) -> None:
+    def mkdir(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(BusError, match="the directory of the bus cannot be made") as caught:
+        EmbeddedBus(tmp_path / "new")
+    assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])

@@ -39,7 +39,9 @@ def on_the_bus(url: str) -> int:
 def test_it_tells_what_it_did_and_appends_when_run_again(workplace: Workplace, bus_url: str) -> None:
     run = workplace.programs.run
     first = run("produce", workplace.spec, workplace.data, "--json", "--bus", bus_url)
-    assert first.documents == [{"file": str(workplace.data), "rows": 100, "resumed": 0}]
+    assert first.documents == [
+        {"file": str(workplace.data), "rows": 100, "resumed": 0, "dead_letters": 0, "reasons": []}
+    ]
     assert "100%" in first.err
     assert "100 events" in first.err
     plain = run("produce", workplace.spec, workplace.data, "--bus", bus_url)
@@ -60,7 +62,7 @@ def test_killed_in_the_middle_and_started_again_it_repeats_nothing(
     assert 0 < before < ROWS
     assert killed.out == ""
     again = programs.run("produce", workplace.spec, file, "--json", "--bus", bus_url)
-    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before}]
+    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before, "dead_letters": 0, "reasons": []}]
     assert f"({before:,} of them by an earlier run)" in again.err
     for partition in range(2):
         assert values(bus_url, partition) == [line.encode() for line in lines[partition::2]]
@@ -92,7 +94,7 @@ def test_a_parquet_file_as_rows_killed_and_started_again(programs: Programs, bus
     before = sum(len(unpack(value).values) for value in values(bus_url))
     assert 0 < before < ROWS
     again = programs.run("produce", spec, file, "--json", "--bus", bus_url)
-    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before}]
+    assert again.documents == [{"file": str(file), "rows": ROWS, "resumed": before, "dead_letters": 0, "reasons": []}]
     found = np.concatenate([unpack(value).values[:, 0] for value in values(bus_url)])
     assert (len(found), found.sum()) == (ROWS, ROWS // 2)
 
@@ -108,7 +110,7 @@ def test_standard_input_at_a_rate(programs: Programs, bus_url: str, workplace: W
     done = run("--format", "ndjson", "--rate", "50", "--json")
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - begin >= 0.9
-    assert json.loads(done.stdout) == {"file": "-", "rows": 50, "resumed": 0}
+    assert json.loads(done.stdout) == {"file": "-", "rows": 50, "resumed": 0, "dead_letters": 0, "reasons": []}
     assert b"standard input cannot be read again: if this is interrupted, nothing is resumed" in done.stderr
     assert sorted(values(bus_url)) == sorted(data.splitlines())
     nameless = run()

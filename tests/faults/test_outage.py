@@ -54,8 +54,11 @@ def test_who_starts_before_the_broker_waits_for_it(programs: Programs, broker: L
         programs.start("up", spec, "--data", data, "--until-idle", "--bus", url),
     ]
     for program in started:
-        wait_for(lambda program=program: program.err.count("Unable to bootstrap") > 1, "it has tried twice")
+        wait_for(lambda program=program: "Unable to bootstrap" in program.err, "it has tried")
+    time.sleep(6)
+    for program in started:
         assert program.alive
+        assert program.err.count("Unable to bootstrap") == 1, "it is told once"
     broker.start()
     worker, up = started
     assert up.process.wait(60) == 0, up.err

@@ -49,17 +49,18 @@ FORMS: dict[str, tuple[dict[str, Any], list[tuple[bytes, str]]]] = {
     "avro": (
         {"format": "avro"},
         [(b"\0\0\0\0\4" + bytes(23), "not Avro: the record ends too early"),
-         (b'{"a": 1}', "not Avro: the first byte is 0x7b, not the 0x00 of the Confluent framing")],
+         (b'{"a": 1}', "not Avro, but JSON: b: is missing")],
     ),
     "schema file": (
         {"format": "avro", "schema": "order.avsc", "schema_id": 7},
-        [(order(a=1.0, b=None, t=1.0), f"b: {NUMBER}"),
+        [(order(a=1.0, b=None, t=1.0), "b: is null, expected a number"),
          (b"\0\0\0\0\6" + order(a=1.0, b=1.0, t=1.0)[5:],
           "schema id 6 is not the 7 of data.schema_id, and there is no registry")],
     ),
     "rows": (
         {"format": "rows"},
-        [(table([1, 1, np.nan], [1, np.inf, 1]), f"rows 0 of 2: t: {NUMBER}; rows 1 of 2: b: {NUMBER}"),
+        [(table([1, 1, np.nan], [1, np.inf, 1]),
+          f"rows 0 of 2: t: {NUMBER} (got nan); rows 1 of 2: b: {NUMBER} (got inf)"),
          (table([1, 1, 1])[:-1], "no rows: EOFError: ")],
     ),
 }  # fmt: skip
@@ -103,7 +104,8 @@ def test_bad_rows_among_good_ones_are_sent_again_once(programs: Programs, bus_ur
     with connect(bus_url) as connection:
         assert connection.produce(load_spec(spec), rows) == 1000
     for again in (1, 2):
-        programs.run("up", spec, "--until-idle", "--bus", bus_url)
+        # The second time there is nothing but bad rows.
+        programs.run("up", spec, "--until-idle", "--bus", bus_url, code=again - 1)
         found = document(spec, bus_url)
         assert (found["n_events"], found["n_dead_lettered"]) == (800, 200 * again)
         listed = programs.run("dead-letters", spec, "--retry", "--json", "--bus", bus_url).documents

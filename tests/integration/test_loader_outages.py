@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,45 @@ from streaminfer.spec.load import parse_spec
 from tests.contracts.bus_harness import read_all
 
 ROWS = 2500  # three batches and the commit of the end
+
+
+def _full(bus: EmbeddedBus, pages: int) -> None:
+    bus._store._usable().execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_is_told_once_and_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
+    data = tmp_path / "data.ndjson"
+    data.write_text("".join(f'{{"k":{i}}}\n' for i in range(ROWS)))
+    with EmbeddedBus(tmp_path / "bus") as bus:
+        names.create_topics(spec, bus)
+        _full(bus, 30)
+        loader = Loader(spec, bus, data)
+        began, waiting = time.monotonic(), []
+        for progress in loader.run():
+            waiting.append(progress.rows)
+            if time.monotonic() - began > 2:
+                _full(bus, 1_000_000)
+        assert len(waiting) < 60, "it sleeps between its tries"
+        found = sorted(int((record.value or b"")[5:-1]) for record in read_all(bus, names.topic(spec, "events")))
+    assert found == list(range(ROWS))
+    assert loader.resumed == 0, "what was sent before the disk was full is this run's too"
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert "database or disk is full: free some space on its disk" in told[0]
+
+
+def test_a_full_disk_is_given_up_on_when_asked_to(tmp_path: Path) -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
+    data = tmp_path / "data.ndjson"
+    data.write_text("".join(f'{{"k":{i}}}\n' for i in range(ROWS)))
+    with EmbeddedBus(tmp_path / "bus") as bus:
+        names.create_topics(spec, bus)
+        _full(bus, 30)
+        with pytest.raises(
+            Unavailable, match=r"disk is full.*Gave up after 1 s .*run again, it goes on where it stopped"
+        ):
+            list(Loader(spec, bus, data, give_up_s=0.6).run())
 
 
 @pytest.mark.parametrize("took_effect", [True, False], ids=["done", "not done"])

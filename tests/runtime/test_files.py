@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streaminfer.models.events import check
 from streaminfer.runtime.files import MAX_LINE, Counted, FileError, encode, read_csv, read_ndjson
 from streaminfer.runtime.tables import reader_of
 from streaminfer.spec import parse_spec
@@ -51,8 +52,14 @@ def test_categories_and_columns_that_are_no_field_stay_strings() -> None:
 
 
 def test_rows_of_a_wrong_length_become_lists_and_blank_lines_nothing() -> None:
+    """With the values and how many there should be: the worker, who has not seen the header, can say what is wrong."""
     data = b"k,hours\n1,2\n3\n\n4,5,6\n7,8\n"
-    assert _csv(data, COUNTS) == [{"k": 1, "hours": 2}, ["3"], ["4", "5", "6"], {"k": 7, "hours": 8}]
+    found = _csv(data, COUNTS)
+    assert [found[0], found[3]] == [{"k": 1, "hours": 2}, {"k": 7, "hours": 8}]
+    assert found[1:3] == [[{"row": ["3"], "header_fields": 2}], [{"row": ["4", "5", "6"], "header_fields": 2}]]
+    assert [bad.reason for bad in check(COUNTS.event_fields, found).rejected] == [
+        "row has 1 field, the header has 2", "row has 3 fields, the header has 2"
+    ]  # fmt: skip
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column() -> None:

@@ -54,8 +54,10 @@ def test_bad_rows_are_one_letter_and_count_once_when_they_are_sent_again() -> No
     assert [(x.offset, x.value) for x in found] == [(0, rows_of(-1, 0.5)), (2, b"junk"), (3, rows_of(-3, -4))]
     rule = "k: must be a whole number from 0 to 2^53"
     assert [x.reason for x in found] == [
-        f"rows 1, 3 of 5: {rule}", "no rows: 4 bytes are too few for the five of the framing", f"rows 0-1 of 2: {rule}"
-    ]  # fmt: skip
+        f"rows 1, 3 of 5: {rule} (got -1, 0.5)",
+        "no rows: 4 bytes are too few for the five of the framing",
+        f"rows 0-1 of 2: {rule} (got -3, -4)",
+    ]
     assert sum(letters.retry(rig.spec, rig.bus, found)) == 3
     rig.send(rows_of(16))
     rig.run(worker, master)
@@ -80,7 +82,7 @@ def test_a_letter_of_avro_is_byte_for_byte() -> None:
     rig.send(good, negative, good + b"!", good)
     rig.run(rig.worker(), rig.master())
     assert [(x.value, x.reason) for x in letters.pending(rig.spec, rig.bus)] == [
-        (negative, "k: must be a whole number from 0 to 2^53"),
+        (negative, "k: must be a whole number from 0 to 2^53 (got -3)"),
         (good + b"!", "not Avro: 1 bytes are left over after the record"),
     ]
     assert (rig.snapshot().n_events, rig.snapshot().n_dead_lettered, rig.total()) == (2, 2, 6)

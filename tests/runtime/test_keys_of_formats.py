@@ -68,7 +68,10 @@ def test_rows_with_keys_that_are_no_whole_numbers_are_bad() -> None:
     good, bad = {"k": 1, "city": 5}, [{"k": 1, "city": 5.5}, {"k": 1, "city": 1e300}]
     found = format_of(spec).decode(format_of(spec).encode([encoded(row) for row in (bad[0], good, bad[1])]))
     assert (found.events.tolist(), found.labels) == ([[1.0, 0.0]], [b"5"])
-    assert found.bad[0].reason == "rows 0, 2 of 3: city: must be a text of 1 to 256 bytes, or a whole number"
+    assert (
+        found.bad[0].reason
+        == "rows 0, 2 of 3: city: must be a text of 1 to 256 bytes, or a whole number (got 5.5, 1e+300)"
+    )
 
 
 def test_rows_of_more_keys_than_an_increment_holds_are_cut_before(monkeypatch: pytest.MonkeyPatch) -> None:

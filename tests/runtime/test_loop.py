@@ -6,6 +6,7 @@ import pytest
 
 from streaminfer.bus.protocol import BusError, Fenced, Replaced, Unavailable
 from streaminfer.runtime import loop
+from streaminfer.runtime.patience import FIRST_BACKOFF
 
 
 class Scripted:
@@ -47,7 +48,7 @@ def test_steps_until_stopping_then_closes(naps: list[float]) -> None:
     loop.run(lambda: service, service.stopping, beats.append)
     assert service.calls == ["step", "step", "reset", "step", "close"]
     assert beats == [True, False, True]
-    assert naps == [loop.FIRST_BACKOFF]
+    assert naps == [FIRST_BACKOFF]
 
 
 def test_an_unavailable_bus_and_a_fence_start_over_with_growing_pauses(naps: list[float]) -> None:
@@ -55,7 +56,14 @@ def test_an_unavailable_bus_and_a_fence_start_over_with_growing_pauses(naps: lis
     service = Scripted(*errors)
     loop.run(lambda: service, service.stopping)
     assert service.calls == ["step", "reset"] * 8 + ["step", "step", "reset", "step", "close"]
-    assert naps == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 0.05])
+    assert naps == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]), "one good step is no bus that is back"
+
+
+def test_the_same_failure_is_told_once(naps: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    service = Scripted(*(Unavailable(f"try {i}: the disk is full") for i in range(1000)), Fenced("x"), None)
+    loop.run(lambda: service, service.stopping)
+    assert [record.getMessage() for record in caplog.records] == ["Unavailable: try 0: the disk is full", "Fenced: x"]
+    assert naps[-1] == 2.0
 
 
 @pytest.mark.parametrize("error", [Replaced("newer"), BusError("x"), ValueError("x")])

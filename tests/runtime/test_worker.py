@@ -99,7 +99,7 @@ def test_bad_events_alone_become_an_increment_without_events_and_letters() -> No
     assert rig.increments()[0]["score"] == 0.0
     found = letters.pending(rig.spec, rig.bus)
     assert [(letter.offset, letter.value) for letter in found] == [(0, b"{"), (1, b'{"k":-1}'), (3, b"")]
-    assert found[1].reason == "k: must be a whole number from 0 to 2^53"
+    assert found[1].reason == "k: must be a whole number from 0 to 2^53 (got -1)"
     assert (rig.snapshot().n_dead_lettered, rig.snapshot().n_events) == (3, 1)
 
 

@@ -28,9 +28,9 @@ def test_bad_ones_are_told_apart_and_the_good_ones_kept() -> None:
     assert decoded.bad == [
         Bad(1, "not JSON: a tombstone holds no event"),
         Bad(2, "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        Bad(3, "k: must be a whole number from 0 to 2^53"),
+        Bad(3, "k: must be a whole number from 0 to 2^53 (got -1)"),
         Bad(5, "k: is missing"),
-        Bad(6, "an event must be an object with named fields"),
+        Bad(6, "an event must be an object with named fields (got a list of 0 values)"),
         Bad(7, "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
     ]
 
@@ -48,13 +48,17 @@ def test_no_record_and_only_bad_records_give_an_empty_matrix() -> None:
         (b'{"k":1}{"k":2}', "not JSON: Extra data: line 1 column 8 (char 7)"),
         (b'\xef\xbb\xbf{"k":1}', "not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b"", "not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b'{"k":true}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":"1"}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":null}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":1.5}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":1e999}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":9007199254740994}', "k: must be a whole number from 0 to 2^53"),
-        (b'{"k":1' + b"0" * 400 + b"}", "k: must be a whole number from 0 to 2^53"),
+        (b'{"k":true}', "k: must be a whole number from 0 to 2^53 (got True)"),
+        (b'{"k":"1"}', "k: must be a whole number from 0 to 2^53 (got '1')"),
+        (b'{"k":""}', "k: is empty, must be a whole number from 0 to 2^53"),
+        (b'{"k":null}', "k: is null, must be a whole number from 0 to 2^53"),
+        (b'{"k":1.5}', "k: must be a whole number from 0 to 2^53 (got 1.5)"),
+        (b'{"k":1e999}', "k: must be a whole number from 0 to 2^53 (got inf)"),
+        (b'{"k":9007199254740994}', "k: must be a whole number from 0 to 2^53 (got 9007199254740994)"),
+        (
+            b'{"k":1' + b"0" * 400 + b"}",
+            "k: must be a whole number from 0 to 2^53 (got a whole number of more than 40 digits)",
+        ),
         (b'"' + b"x" * MAX_BYTES + b'"', "not JSON: 1048578 bytes are more than the 1048576 an event may have"),
     ],
 )

@@ -49,9 +49,9 @@ def test_bad_rows_are_named_and_alone_in_what_is_sent_again() -> None:
     assert decoded.events.tolist() == [[1, 1, 0], [4, 1, 5]]
     (bad,) = decoded.bad
     assert bad.reason == (
-        "rows 1, 4-5 of 7: k: must be a whole number from 0 to 2^53; "
-        "rows 2 of 7: e: must be a number above 0 and at most 1e+100; "
-        "rows 3 of 7: x (from a.x): must be a number of size at most 1e+100"
+        "rows 1, 4-5 of 7: k: must be a whole number from 0 to 2^53 (got -1, 0.5, 0.25); "
+        "rows 2 of 7: e: must be a number above 0 and at most 1e+100 (got 0); "
+        "rows 3 of 7: x (from a.x): must be a number of size at most 1e+100 (got nan)"
     )
     assert bad.n_events == 5
     assert bad.rest is not None
@@ -66,7 +66,9 @@ def test_bad_rows_are_named_and_alone_in_what_is_sent_again() -> None:
 
 def test_a_record_without_good_rows_is_kept_as_it_is() -> None:
     record = by_hand(["k", "e", "a.x"], struct.pack("<3d", -1, 1, 0))
-    assert FORMAT.decode([record]).bad == [Bad(0, "rows 0 of 1: k: must be a whole number from 0 to 2^53", None, 1)]
+    assert FORMAT.decode([record]).bad == [
+        Bad(0, "rows 0 of 1: k: must be a whole number from 0 to 2^53 (got -1)", None, 1)
+    ]
 
 
 GOOD = by_hand(list(COLUMNS), struct.pack("<3d", 1, 1, 0))
@@ -77,7 +79,10 @@ GOOD = by_hand(list(COLUMNS), struct.pack("<3d", 1, 1, 0))
     [
         (None, "no rows: a tombstone holds no value"),
         (b"", "no rows: 0 bytes are too few for the five of the framing"),
-        (b'{"k": 1}', "no rows: the first byte is 0x7b, not the 0x00 of the Confluent framing"),
+        (b"{1}  ", "no rows: the first byte is 0x7b, not the 0x00 of the Confluent framing"),
+        (b'{"k": 1, "e": 1, "a": {"x": 1}}', "no rows: the first byte is 0x7b, not the 0x00 of the Confluent framing"),
+        (b'{"k": 1}', "no rows, but JSON: e: is missing"),
+        (b'{"k": "", "e": 1}', "no rows, but JSON: k: is empty, must be a whole number from 0 to 2^53"),
         (GOOD + b"x", "no rows: 1 bytes are left over after the record"),
         (GOOD[:-1], "no rows: EOFError: "),
         (by_hand(["k", "e"], b""), "no rows: x (from a.x): is missing among the columns"),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from streaminfer.models import times
 from streaminfer.models.events import AHEAD, RULES
+from streaminfer.models.reasons import shown
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.avro_events import AvroEvents
@@ -152,7 +153,7 @@ def test_what_is_no_time_and_what_is_too_far_ahead(tmp_path: Path) -> None:
     slow._own.dtype = None
     data = [body(schema, {"k": 1, "at": at}) for at in values]
     rule, ahead = f"{LABEL}: {RULES['time']}", f"{LABEL}: {AHEAD}"
-    expected = [Bad(i, rule) for i in range(len(HOSTILE))] + [Bad(i, ahead) for i in (9, 10)]
+    expected = [Bad(i, f"{rule} (got {shown(at)})") for i, at in enumerate(HOSTILE)] + [Bad(i, ahead) for i in (9, 10)]
     for made in (fast, slow):
         decoded = made.decode(data, stamps)
         assert decoded.bad == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -16,6 +17,16 @@ from streaminfer.bus.sqlite import filesystem, schema
 FILE_NAME = "bus.sqlite3"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 """SQLite's last one is the race of many processes that open a write-ahead log at once: it passes like the others."""
+
+REMEDIES = {
+    sqlite3.SQLITE_FULL: "free some space on its disk",
+    sqlite3.SQLITE_READONLY: "its directory, or the file system, cannot be written to",
+    sqlite3.SQLITE_CANTOPEN: "its directory must exist, where this user may write, and not on a read-only disk",
+    sqlite3.SQLITE_IOERR: "its disk is broken, or full to a limit of this user or process",
+    sqlite3.SQLITE_BUSY: "another process holds it",
+}
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What a file system may get over."""
 
 T = TypeVar("T")
 
@@ -43,7 +54,8 @@ class Store:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BusError(f"the directory of the bus cannot be made: {error}") from error
+            kind = Unavailable if error.errno in PASSING else BusError
+            raise kind(f"the directory of the bus cannot be made: {error}") from error
         with self._errors():
             self._open()
 
@@ -154,7 +166,8 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise Unavailable(f"{self.path}: {error}") from error
+            what = REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+            raise Unavailable(f"{self.path}: {error}" + (f": {what}" if what else "")) from error
         except sqlite3.Error as error:
             # SQLite's "malformed" and "not a database" come as the base class itself.
             what = " is damaged or no bus" if type(error) is sqlite3.DatabaseError else ""
