@@ -24,6 +24,8 @@ MAX_FIXED: Final = 1 << 20
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 NUMBERS: Final = frozenset(("int", "long", "float", "double"))
+TRUTHS: Final = NUMBERS | {"boolean"}
+"""Of a field that is 0 or 1."""
 MOMENTS: Final = {
     f"{local}timestamp-{unit}": per_second
     for unit, per_second in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9))
@@ -80,6 +82,8 @@ def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str,
 def _allowed(field: Field) -> frozenset[str]:
     if field.kind == "time":
         return _OF_TIME
+    if field.kind == "binary":
+        return TRUTHS
     return KEYS if field.kind == "key" else TEXTS if field.is_text else NUMBERS
 
 
