@@ -17,7 +17,9 @@ from streaminfer.runtime import names
 from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, FileError, encode
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.gzipped import lines_of
 from streaminfer.runtime.tables import STREAMED, reader_of
+from streaminfer.runtime.zones import Zones
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.events import EventFormat
@@ -59,6 +61,7 @@ class Loader:
         self._partitions = len(bus.starts(self._topic))
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._group = f"{spec.name}.produce.{identity}"
+        self._zones = Zones(spec.time_field, str(path))
         self._digest = hashlib.sha256()
         self._done = False
         self._ending: tuple[int, str] | None = None
@@ -80,9 +83,8 @@ class Loader:
         """From the place on the bus to the end of the file."""
         total = self._path.stat().st_size
         self._digest = hashlib.sha256()
-        with self._bus.writer(self._group) as writer, self._path.open("rb") as stream:
-            lines = Counted(stream, str(self._path))
-            rows = self._reader(self._spec, lines, str(self._path))
+        with self._bus.writer(self._group) as writer, lines_of(self._path) as lines:
+            rows = self._zones.watched(self._reader(self._spec, lines, str(self._path)), lines)
             if self._had_ended():
                 self._done = True
                 return
@@ -92,11 +94,11 @@ class Loader:
                 self._update(batch)
                 count += len(batch)
                 writer.commit(outputs, self._place(count, done=False), self._group)
-                yield Progress(count, lines.bytes, total)
+                yield Progress(count, lines.n_read, total)
             self._ending = (count, self._digest.hexdigest())
             writer.commit([], self._place(count, done=True), self._group)
             self._done = True
-            yield Progress(count, lines.bytes, total)
+            yield Progress(count, lines.n_read, total)
 
     def _had_ended(self) -> bool:
         """Whether the commit of the end took effect although the bus did not say so."""
@@ -152,7 +154,8 @@ class Piped:
         self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
         self._dealer = Dealer(spec)
         self._lines = Counted(stream, "standard input")
-        self._rows = STREAMED[kind](spec, self._lines, "standard input")
+        rows = STREAMED[kind](spec, self._lines, "standard input")
+        self._rows = Zones(spec.time_field, "standard input").watched(rows, self._lines)
         self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
         self._writer: Writer | None = None
 
@@ -163,12 +166,12 @@ class Piped:
             while batch := _batch(self._rows, self._format, self._batch_rows):
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 while not self._commit(outputs, count, count + len(batch)):
-                    yield Progress(count, self._lines.bytes, 0)
+                    yield Progress(count, self._lines.n_read, 0)
                 count += len(batch)
-                yield Progress(count, self._lines.bytes, 0)
+                yield Progress(count, self._lines.n_read, 0)
         finally:
             self._close()
-        yield Progress(count, self._lines.bytes, 0)
+        yield Progress(count, self._lines.n_read, 0)
 
     def _commit(self, outputs: Sequence[Output], before: int, after: int) -> bool:
         """Whether a batch is on the bus; a commit without an answer may have taken effect."""

@@ -154,6 +154,11 @@ def per_second(schema: Schema) -> int:
     return MOMENTS[schema["logicalType"]] if isinstance(schema, dict) and _is_moment(schema) else 1
 
 
+def is_local(schema: Schema) -> bool:
+    """Whether it is a logical type of moments without a zone."""
+    return isinstance(schema, dict) and str(schema.get("logicalType")).startswith("local-")
+
+
 def unit_of(schema: Schema, field: Field) -> int:
     """How many of a whole number at a field make a second; raises SchemaError where a union has several units."""
     units = {per_second(found) for found in leaves(schema, field) if found in ("int", "long") or _is_moment(found)}
