@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
-from streaminfer.models.model import DomainError, Matrix, conjugate
+from streaminfer.models.model import DomainError, Matrix
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.parts import Parts
-from streaminfer.runtime.pooling import model_of, prior_of
+from streaminfer.runtime.pooling import fitted, model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard, unreadable
 from streaminfer.variational import keyed, rules
@@ -26,11 +25,6 @@ MAX_DIRTY: Final = 10_000
 MAX_DIRTY_BYTES: Final = 8 << 20
 RESTORE_RECORDS: Final = 10_000
 """Records read in one step of a restore."""
-MAX_POOLED: Final = 1000
-"""Keys that a pooled prior is fitted to."""
-MAX_POOLED_NUMBERS: Final = 30_000
-"""Statistics of them all: a fit of the slowest model takes 35 microseconds for each, and a master that is at it answers
-nobody."""
 GROWTH: Final = 1.25
 """How many times the events of the last fit there must be for the next."""
 
@@ -178,10 +172,7 @@ class KeyedShard(Shard):
         """Fits the prior to some of the keys anew where there are a quarter more events than at the last time."""
         if not self._arena.rows or self.snapshot.n_events < GROWTH * self.snapshot.n_pooled:
             return
-        most = max(2, min(MAX_POOLED, MAX_POOLED_NUMBERS // self._spec.model.size))
-        rows = keyed.some(self._spec.model, self._arena, most)
-        prior = prior_of(conjugate(self._spec.model).pooled(rows))
-        self.snapshot = replace(self.snapshot, prior=prior, n_pooled=self.snapshot.n_events)
+        self.snapshot = fitted(self._spec.model, self._arena, self.snapshot)
 
     def _outputs(self, snapshot: Snapshot) -> list[Output]:
         """Keys that are gone, keys that have changed, and the manifest."""

@@ -72,7 +72,7 @@ def test_a_restart_does_not_postpone_the_next_fit() -> None:
 
 def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("streaminfer.runtime.keyed_shard.MAX_POOLED", 5)
+    monkeypatch.setattr("streaminfer.runtime.pooling.MAX_POOLED", 5)
     monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
     rig, _ = pooled_rig("poisson", n_keys=9)
     assert [len(rows) for rows in seen] == [5]
@@ -84,7 +84,7 @@ def test_the_statistics_that_decide_a_pooled_prior_are_bounded(
     numbers: int, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr("streaminfer.runtime.keyed_shard.MAX_POOLED_NUMBERS", numbers)
+    monkeypatch.setattr("streaminfer.runtime.pooling.MAX_POOLED_NUMBERS", numbers)
     monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
     pooled_rig("poisson", n_keys=9)
     assert [rows.shape for rows in seen] == [(keys, 3)]
