@@ -1,4 +1,4 @@
-"""put a file of events (CSV or NDJSON, also in gzip, Parquet, Avro) or standard input onto the data topic, in the spec's data format
+"""put a file of events (CSV, NDJSON, Parquet, Avro) or standard input onto the data topic, in the spec's data format
 
 Killed and started again it goes on where it stopped; run again after it has ended, it appends the file again. Standard
 input cannot be read again, so nothing is resumed there.
