@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streaminfer.runtime.connection import Connection, connect
     from streaminfer.runtime.fit import fit
+    from streaminfer.runtime.keyed_fit import KeyedPosteriors
     from streaminfer.runtime.view import PosteriorSnapshot, RowError
     from streaminfer.spec import Spec, SpecError, load_spec, parse_spec
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Connection": "streaminfer.runtime.connection",
+    "KeyedPosteriors": "streaminfer.runtime.keyed_fit",
     "PosteriorSnapshot": "streaminfer.runtime.view",
     "RowError": "streaminfer.runtime.view",
     "Spec": "streaminfer.spec",
@@ -31,6 +33,7 @@ _HOMES = {
 
 __all__ = [
     "Connection",
+    "KeyedPosteriors",
     "PosteriorSnapshot",
     "RowError",
     "Spec",

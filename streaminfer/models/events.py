@@ -27,14 +27,19 @@ RULES: Final[Mapping[Kind, str]] = {
     "number": f"must be a number of size at most {LARGEST:g}",
     "positive": f"must be a number above 0 and at most {LARGEST:g}",
     "count": "must be a whole number from 0 to 2^53",
-    "binary": "must be 0 or 1",
+    "binary": "must be 0 or 1, or true or false",
     "category": "must be one of the categories",
     "key": keys.RULE,
-    "time": "must be an RFC 3339 time such as 2024-05-01T12:00:00Z, or seconds since 1970, of the years 1 to 9999",
+    "time": "must be a time such as 2024-05-01T12:00:00Z (without a zone it is UTC), or seconds since 1970, of the "
+    "years 1 to 9999",
     "tokens": "must be a list of words, or an object of words with their counts",
 }
 EXPECTED: Final[Mapping[Kind, str]] = {"number": "a number"}
 """What a value of a wrong type is told that was expected, where the rule is about something else."""
+TRUTHS: Final[Mapping[str, bool]] = {
+    text: value for value in (True, False) for text in (str(value), str(value).lower(), str(value).upper())
+}
+"""The texts that are true or false where a field is 0 or 1."""
 AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
 
 
@@ -61,7 +66,7 @@ class Field:
     def _new_codes(self) -> Mapping[Any, float] | bags.Bags:
         if self.kind == "tokens":
             return bags.Bags(frozenset(self.categories) or None, self.most)
-        return keys.Codes() if self.kind == "key" else {name: float(i) for i, name in enumerate(self.categories)}
+        return keys.Codes() if self.kind == "key" else keys.Names(self.categories)
 
     def emptied(self) -> Field:
         """The same field with no document taken in."""
@@ -223,9 +228,19 @@ def _column(field: Field, values: Sequence[Any]) -> NDArray[np.float64]:
         return np.array([codes[value] for value in values], dtype=np.float64)
     if field.kind == "time":
         values = [times.parse(value) if type(value) is str else value for value in values]
-    if not set(map(type, values)) <= {int, float}:
+    kinds = set(map(type, values))
+    if field.kind == "binary" and not kinds <= {int, float}:
+        values = [truth(value) for value in values]
+        kinds = set(map(type, values))
+    if not kinds <= {int, float}:
         raise TypeError(field.name)
     return np.array(values, dtype=np.float64)
+
+
+def truth(value: object) -> object:
+    """1 or 0 for what is true or false; anything else as it is."""
+    found = TRUTHS.get(value) if type(value) is str else value
+    return int(found) if type(found) is bool else value
 
 
 def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -320,17 +335,19 @@ def _rule(field: Field, value: object) -> tuple[str, str]:
 
 
 def _code(field: Field, value: object) -> float | None:
-    """The code of a category, key or document; a category is always a text."""
+    """The code of a category, key or document."""
     try:
-        return field.codes[value] if field.kind in {"key", "tokens"} or isinstance(value, str) else None
+        return field.codes[value]
     except (KeyError, ValueError, TypeError):
         return None
 
 
 def _number(field: Field, value: object) -> float | None:
-    """The value as a float inside the field's domain, or None. A boolean is not a number."""
+    """The value as a float inside the field's domain, or None. Only where a field is 0 or 1 is a boolean a number."""
     if field.is_coded:
         return _code(field, value)
+    if field.kind == "binary":
+        value = truth(value)
     try:
         if field.kind == "time" and isinstance(value, str):
             value = times.parse(value)

@@ -1,7 +1,8 @@
-"""Keys of events: what may be one, and the codes that stand for them in a matrix of events."""
+"""Keys and categories of events: what may be one, and the codes that stand for them in a matrix of events."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 MAX_BYTES: Final = 256
@@ -18,17 +19,36 @@ def label_of(value: object) -> bytes:
 
     A whole number is the key that its decimal text is.
     """
-    text = str(value) if type(value) is int else value
-    if type(value) is float:
-        if not (value.is_integer() and abs(value) <= LARGEST):
-            raise ValueError(RULE)
-        text = str(int(value))
-    if type(text) is not str:
-        raise TypeError(RULE)
-    label = text.encode()
+    label = text_of(value).encode()
     if not 1 <= len(label) <= MAX_BYTES:
         raise ValueError(RULE)
     return label
+
+
+def text_of(value: object) -> str:
+    """A text as it is, a whole number as its decimal text; raises ValueError or TypeError at anything else."""
+    if type(value) is int:
+        return str(value)
+    if type(value) is float:
+        if not (value.is_integer() and abs(value) <= LARGEST):
+            raise ValueError(RULE)
+        return str(int(value))
+    if type(value) is not str:
+        raise TypeError(RULE)
+    return value
+
+
+class Names(dict[object, float]):
+    """The code of every category. A whole number is the category that its decimal text is."""
+
+    def __init__(self, categories: Sequence[str]) -> None:
+        super().__init__((name, float(i)) for i, name in enumerate(categories))
+
+    def __missing__(self, value: object) -> float:
+        """The code of a number; raises KeyError, ValueError or TypeError where it is not a category."""
+        if type(value) is str:
+            raise KeyError(value)
+        return self[text_of(value)]
 
 
 class Codes(dict[object, float]):

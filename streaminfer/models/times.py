@@ -16,13 +16,16 @@ a clock, so that a replay decides the same.
 """
 
 _RFC_3339: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,18})?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,18})?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
 )
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse(text: str) -> float:
-    """Seconds since 1970 of an RFC 3339 time; raises ValueError. A leap second is the first of the next minute."""
+    """Seconds since 1970 of an RFC 3339 time; raises ValueError. A leap second is the first of the next minute.
+
+    Between the day and the time may be a T or a space. Without a zone it is a time of UTC.
+    """
     found = _RFC_3339.fullmatch(text)
     if found is None:
         raise ValueError("no RFC 3339 time")
@@ -36,6 +39,12 @@ def parse(text: str) -> float:
     offset = (hours * 3600 + minutes * 60) * (-1 if sign == "-" else 1)
     whole = _day(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
     return whole + float(found[7] or 0)
+
+
+def lacks_zone(text: str) -> bool:
+    """Whether a text is a time that does not say its zone."""
+    found = _RFC_3339.fullmatch(text)
+    return found is not None and found[8] is None and text[-1] not in "Zz"
 
 
 def _day(year: int, month: int, day: int) -> int:

@@ -22,6 +22,12 @@ def plain(schema: pa.Schema, time: Field | None) -> tuple[pa.Schema, int]:
     return made, _UNITS[found.unit] if found is not None and pa.types.is_timestamp(found) else 1
 
 
+def lacks_zone(schema: pa.Schema, time: Field | None) -> bool:
+    """Whether the time of events is a timestamp that does not say its zone."""
+    found = None if time is None else _at(schema, time.path)
+    return found is not None and pa.types.is_timestamp(found) and found.tz is None
+
+
 def _plain(field: pa.Field, path: tuple[str, ...]) -> pa.Field:
     rest = path[1:] if path and path[0] == field.name else None
     kind = field.type

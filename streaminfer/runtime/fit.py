@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from streaminfer.runtime.frames import rows_of
+from streaminfer.runtime.keyed_fit import KeyedPosteriors, fit_keys
 from streaminfer.runtime.view import PosteriorSnapshot, matrix
 from streaminfer.runtime.word_fit import fit_words
 from streaminfer.spec import Spec, load_spec, parse_spec
@@ -20,18 +22,18 @@ from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 
 
-def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
+def fit(
+    spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> PosteriorSnapshot | KeyedPosteriors:
     """The posterior of a spec given rows (mappings, as events on the data topic are), in minibatches as a worker would.
 
-    The spec may also be the path of its file, or a mapping as `parse_spec` takes it.
-    The rows are events of one partition, in their order; with `inference.epochs` they are kept in memory and passed as
-    often. Raises RowError at the first row that the model cannot read.
+    The spec may also be the path of its file, or a mapping as `parse_spec` takes it. A table of pandas is its rows.
+    They are events of one partition, in their order; with `inference.epochs` they are kept in memory and passed as
+    often. Of a spec with `key` there is a posterior for each key, by the key. Raises RowError at the first row that the
+    model cannot read.
     """
     spec = _spec_of(spec)
-    if spec.key is not None:
-        raise ValueError(
-            "key: `fit` gives one posterior: leave the key out of the spec, and give it the rows of one key"
-        )
+    rows = rows_of(spec, rows)
     if spec.words is not None:
         return fit_words(spec, spec.words, rows)
     if spec.inference.by_time and spec.time_field is None:
@@ -39,6 +41,8 @@ def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Iterable[Map
             f"inference.forget: {', '.join(spec.inference.forget or ())} needs the rows' times, and rows have no "
             "record's timestamp: say in data.timestamp which field has them"
         )
+    if spec.key is not None:
+        return fit_keys(spec, rows)
     n_epochs = spec.inference.n_epochs
     rows = list(rows) if n_epochs > 1 else rows
     snapshot = epochs.met(fold.start(spec.model, spec.fingerprint), {0: 0}, kept=True)

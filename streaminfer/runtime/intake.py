@@ -51,10 +51,10 @@ def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: 
         taken = taken._replace(places=positions[at])
     if spec.key is None:
         return taken
-    return _keyed(taken, labels, np.array([record.timestamp for record in records], dtype=np.float64)[at])
+    return by_key(taken, labels, np.array([record.timestamp for record in records], dtype=np.float64)[at])
 
 
-def _keyed(taken: Intake, found: Sequence[bytes], stamps: NDArray[np.float64]) -> Intake:
+def by_key(taken: Intake, found: Sequence[bytes], stamps: NDArray[np.float64]) -> Intake:
     """The key's column apart from the others. Milliseconds before 1970 count as 0: a client may write anything."""
     codes, groups = np.unique(taken.events[:, -1].astype(np.intp), return_inverse=True)
     labels = [found[code] for code in codes.tolist()]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import reduce
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import DomainError, Vector
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.key_view import of_key
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
@@ -112,17 +112,9 @@ class KeyFollower:
         return self.snapshot if changed else None
 
     def _of_key(self, shard: Snapshot) -> Snapshot:
-        model = self._spec.model
         clocks = {
             clock: Clock(row.numbers[key_records.NUMBERS :], float(row.numbers[2]), float(row.numbers[3]))
             for clock, row in sorted(self._rows.items())
         }
-        total = reduce(model.merge, (clock.statistics for clock in clocks.values()), model.empty())
-        model_of(self._spec, shard).posterior(total)
-        return replace(
-            shard,
-            version=max(row.version for row in self._rows.values()),
-            statistics=total,
-            n_events=int(sum(row.numbers[0] for row in self._rows.values())),
-            clocks=clocks if self._spec.inference.forget is not None else {},
-        )
+        n_events = int(sum(row.numbers[0] for row in self._rows.values()))
+        return of_key(self._spec, shard, clocks, n_events, max(row.version for row in self._rows.values()))

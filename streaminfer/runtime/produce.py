@@ -18,9 +18,11 @@ from streaminfer.runtime import names
 from streaminfer.runtime.dealing import Dealer
 from streaminfer.runtime.files import Counted, FileError, encode
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.gzipped import lines_of
 from streaminfer.runtime.patience import Patience, gave_up, naps
 from streaminfer.runtime.tables import STREAMED, reader_of
 from streaminfer.runtime.tally import Judge, Tally
+from streaminfer.runtime.zones import Zones
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.events import EventFormat
@@ -72,6 +74,7 @@ class Loader:
         self._partitions = len(bus.starts(self._topic))
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self._group = f"{spec.name}.produce.{identity}"
+        self._zones = Zones(spec.time_field, str(path))
         self._digest = hashlib.sha256()
         self._begun = self._done = False
         self._ending: tuple[int, str] | None = None
@@ -109,9 +112,8 @@ class Loader:
         """From the place on the bus to the end of the file."""
         total = self._path.stat().st_size
         self._digest = hashlib.sha256()
-        with self._bus.writer(self._group) as writer, self._path.open("rb") as stream:
-            lines = Counted(stream, str(self._path))
-            rows = self._reader(self._spec, lines, str(self._path))
+        with self._bus.writer(self._group) as writer, lines_of(self._path) as lines:
+            rows = self._zones.watched(self._reader(self._spec, lines, str(self._path)), lines)
             if self._had_ended():
                 self._done = True
                 return
@@ -124,11 +126,11 @@ class Loader:
                 self._uncertain = (count, self._judge.refused(outputs)) if self._judge is not None else None
                 writer.commit(outputs, self._place(count, done=False), self._group)
                 self._settle(count)
-                yield Progress(count, lines.bytes, total)
+                yield Progress(count, lines.n_read, total)
             self._ending = (count, self._digest.hexdigest())
             writer.commit([], self._place(count, done=True), self._group)
             self._done = True
-            yield Progress(count, lines.bytes, total)
+            yield Progress(count, lines.n_read, total)
 
     def _settle(self, count: int) -> None:
         """So many rows are on the bus."""
@@ -193,7 +195,8 @@ class Piped:
         self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
         self.refused = Tally()
         self._lines = Counted(stream, "standard input")
-        self._rows = STREAMED[kind](spec, self._lines, "standard input")
+        rows = STREAMED[kind](spec, self._lines, "standard input")
+        self._rows = Zones(spec.time_field, "standard input").watched(rows, self._lines)
         self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
         self._writer: Writer | None = None
 
@@ -205,14 +208,14 @@ class Piped:
                 outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
                 while (error := self._commit(outputs, count + len(batch))) is not None:
                     for _ in naps(waits.failed(f"standard input: {error}; trying again, no row is lost")):
-                        yield Progress(count, self._lines.bytes, 0)
+                        yield Progress(count, self._lines.n_read, 0)
                 waits.worked()
                 self.refused.add_all(self._judge.refused(outputs))
                 count += len(batch)
-                yield Progress(count, self._lines.bytes, 0)
+                yield Progress(count, self._lines.n_read, 0)
         finally:
             self._close()
-        yield Progress(count, self._lines.bytes, 0)
+        yield Progress(count, self._lines.n_read, 0)
 
     def _commit(self, outputs: Sequence[Output], after: int) -> Unavailable | None:
         """Why a batch is not on the bus yet; a commit without an answer may have taken effect."""

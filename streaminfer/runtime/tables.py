@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.runtime.files import MAX_LINE, BadFile, Counted, FileError, encode, nearest, read_csv, read_ndjson
+from streaminfer.runtime.gzipped import ENDING
 from streaminfer.spec import Spec
-from streaminfer.spec.avro_schema import SchemaError, unit_of
+from streaminfer.spec.avro_schema import SchemaError, is_local, leaves, unit_of
 
 PORTION: Final = 1000
 """Rows of a Parquet file that are read at once."""
@@ -32,16 +33,17 @@ def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         opened = parquet.ParquetFile(lines.stream)
         _check_columns(spec, opened.schema_arrow.names, file)
         plain, unit = arrow.plain(opened.schema_arrow, spec.time_field)
+        lines.zoneless = arrow.lacks_zone(opened.schema_arrow, spec.time_field)
         for portion in opened.iter_batches(PORTION):
             for row in Table.from_batches([portion]).cast(plain, safe=False).to_pylist():
                 lines.lines += 1
                 yield _event(row, lines, file, spec.time_field, unit)
-            lines.bytes = total * lines.lines // max(1, opened.metadata.num_rows)
+            lines.passed = total * lines.lines // max(1, opened.metadata.num_rows)
     except FileError:
         raise
     except (ArrowException, OSError, ValueError, OverflowError) as error:
         raise FileError(f"{file}: is no Parquet file that can be read: {str(error)[:200]}") from error
-    lines.bytes = total
+    lines.passed = total
 
 
 def read_avro(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
@@ -55,6 +57,7 @@ def read_avro(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
         _check_columns(spec, [each["name"] for each in schema["fields"]], file)
         if field is not None:
             unit = unit_of(schema, field)
+            lines.zoneless = any(is_local(found) for found in leaves(schema, field))
         records = opened.records(opened.document if field is None else _undated(opened.document, field.path))
     except FileError:
         raise
@@ -67,7 +70,7 @@ def read_avro(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
             row = next(records, None)
         except Exception as error:
             raise FileError(f"{file}: cannot be read after record {lines.lines}: {_why(error)}") from error
-        lines.bytes = lines.stream.tell()
+        lines.passed = lines.stream.tell()
         if row is None:
             return
         lines.lines += 1
@@ -146,6 +149,9 @@ KINDS: Final[dict[str, Reader]] = {
     ".csv": read_csv,
     ".ndjson": read_ndjson,
     ".jsonl": read_ndjson,
+    f".csv{ENDING}": read_csv,
+    f".ndjson{ENDING}": read_ndjson,
+    f".jsonl{ENDING}": read_ndjson,
     ".parquet": read_parquet,
     ".avro": read_avro,
 }
@@ -155,7 +161,10 @@ STREAMED: Final = {"csv": read_csv, "ndjson": read_ndjson}
 
 def reader_of(path: Path) -> Reader:
     """The reader for a file, by its ending."""
+    *before, ending = ["", *path.suffixes]
+    if ending.lower() == ENDING:
+        ending = before[-1] + ending
     try:
-        return KINDS[path.suffix.lower()]
+        return KINDS[ending.lower()]
     except KeyError:
-        raise FileError(f"{path}: the name must end in one of {', '.join(KINDS)} (got {path.suffix!r})") from None
+        raise FileError(f"{path}: the name must end in one of {', '.join(KINDS)} (got {ending!r})") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -33,11 +34,20 @@ class RowError(ValueError):
 def matrix(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
     """Rows (mappings, as events on the data topic are) as a matrix of fields; raises RowError at the first bad one.
 
-    Numbers of numpy count as numbers. `first_row` is the number that the error gives the first of these rows.
+    Numbers of numpy count as numbers, and times of Python, numpy and pandas as times. `first_row` is the number that
+    the error gives the first of these rows.
     """
     events, rejected = check(fields, [_python_values(row) for row in rows])
     _refuse(rejected, first_row)
     return events
+
+
+def keyed_matrix(
+    fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row: int = 0
+) -> tuple[NDArray[np.float64], list[bytes]]:
+    """The same where one of the fields is the key, whose column says which of the labels a row has."""
+    fields, labels = anew(fields)
+    return matrix(fields, rows, first_row), labels
 
 
 def documents(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> Bagged:
@@ -59,7 +69,10 @@ def _refuse(rejected: Sequence[Rejected], first_row: int) -> None:
 def _python_values(row: Any) -> Any:
     if isinstance(row, Mapping):
         return {name: _python_values(value) for name, value in row.items()}
-    return row.item() if isinstance(row, np.generic) else row
+    if isinstance(row, np.datetime64):
+        row = row.astype("datetime64[us]")
+    value = row.item() if isinstance(row, np.generic) else row.tolist() if isinstance(row, np.ndarray) else row
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 class PosteriorSnapshot:

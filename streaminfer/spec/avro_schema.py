@@ -24,6 +24,8 @@ MAX_FIXED: Final = 1 << 20
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 NUMBERS: Final = frozenset(("int", "long", "float", "double"))
+TRUTHS: Final = NUMBERS | {"boolean"}
+"""Of a field that is 0 or 1."""
 MOMENTS: Final = {
     f"{local}timestamp-{unit}": per_second
     for unit, per_second in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9))
@@ -80,6 +82,8 @@ def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str,
 def _allowed(field: Field) -> frozenset[str]:
     if field.kind == "time":
         return _OF_TIME
+    if field.kind == "binary":
+        return TRUTHS
     return KEYS if field.kind == "key" else TEXTS if field.is_text else NUMBERS
 
 
@@ -148,6 +152,11 @@ def branches(schema: Schema) -> list[Any]:
 def per_second(schema: Schema) -> int:
     """How many of a number of this type make a second, where it is a time."""
     return MOMENTS[schema["logicalType"]] if isinstance(schema, dict) and _is_moment(schema) else 1
+
+
+def is_local(schema: Schema) -> bool:
+    """Whether it is a logical type of moments without a zone."""
+    return isinstance(schema, dict) and str(schema.get("logicalType")).startswith("local-")
 
 
 def unit_of(schema: Schema, field: Field) -> int:

@@ -107,13 +107,21 @@ class Arena:
 
     def changed(self) -> Iterator[Entry]:
         """The rows that have changed since the last snapshot."""
-        rows = np.flatnonzero(self.dirty[: len(self.labels)])
-        for row in rows.tolist():
-            label = self.labels[row]
-            yield Entry(
-                label, int(self.clocks[row]), float(self.counts[row]), float(self.stamps[self.rows[label]]),
-                float(self.n_effective[row]), float(self.newest[row]), self.statistics[row],
-            )  # fmt: skip
+        return map(self._entry, np.flatnonzero(self.dirty[: len(self.labels)]).tolist())
+
+    def of(self, label: bytes) -> Iterator[Entry]:
+        """The rows of a key that is there."""
+        row = self.rows[label]
+        while row != NONE:
+            yield self._entry(row)
+            row = int(self.after[row])
+
+    def _entry(self, row: int) -> Entry:
+        label = self.labels[row]
+        return Entry(
+            label, int(self.clocks[row]), float(self.counts[row]), float(self.stamps[self.rows[label]]),
+            float(self.n_effective[row]), float(self.newest[row]), self.statistics[row],
+        )  # fmt: skip
 
     def published(self) -> None:
         """All that has changed is in a snapshot."""

@@ -6,20 +6,21 @@ registry every record is read by `data.schema`, and where `data.schema_id` is se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import fastavro
 import numpy as np
 from fastavro.validation import validate
 
-from streaminfer.models.events import Checked, Field, anew, check_ahead, check_matrix, check_values
+from streaminfer.models.events import Checked, Field, Kind, anew, check_ahead, check_matrix, check_values
 from streaminfer.spec import Spec
-from streaminfer.spec.avro_schema import SchemaError, check_fields, defaults_of, reduced
+from streaminfer.spec.avro_schema import Schema, SchemaError, check_fields, defaults_of, reduced
 from streaminfer.topics import declarations
 from streaminfer.wire.avro import HEADER, Schemas, frame, unframed
 from streaminfer.wire.avro_keys import KeyWriter
 from streaminfer.wire.avro_times import TimeWriter
+from streaminfer.wire.avro_truths import TruthWriter
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.events import Bad, Decoded, Stamps, instead
 from streaminfer.wire.json_values import parse_json
@@ -28,6 +29,22 @@ from streaminfer.wire.plan import Plan
 MAX_BYTES: Final = declarations()["events"].max_bytes
 MAX_PLANS: Final = 1000
 """Writers' schemas that are remembered; beyond that all are asked for anew."""
+
+
+class Writer(Protocol):
+    """Puts one field of an event into the type that a schema has for it."""
+
+    def put(self, event: dict[str, Any]) -> None:
+        """Changes the event; what cannot be of that type stays, for others to judge."""
+
+
+_WRITERS: Final[dict[Kind, Callable[[Schema, Field], Writer]]] = {
+    "binary": TruthWriter,
+    "category": KeyWriter,
+    "key": KeyWriter,
+    "time": TimeWriter,
+}
+"""Of the kinds of fields whose values a schema may have in another type than an event."""
 
 
 class AvroEvents:
@@ -42,8 +59,7 @@ class AvroEvents:
         self._defaults = defaults_of(own, self._fields)
         self._own = Plan(own, self._fields, self._defaults, HEADER)
         self._written = fastavro.parse_schema(reduced(spec.event_schema))
-        self._key = None if spec.key_field is None else KeyWriter(own, spec.key_field)
-        self._time = None if spec.time_field is None else TimeWriter(own, spec.time_field)
+        self._writers = [_WRITERS[each.kind](own, each) for each in self._fields if each.kind in _WRITERS]
         self._plans: dict[int, Plan | str] = {}
 
     def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
@@ -118,10 +134,11 @@ class AvroEvents:
     def _encoded(self, row: bytes) -> bytes:
         try:
             event = parse_json(row)
-            for writer in (self._key, self._time):
-                if isinstance(event, dict) and writer is not None:
-                    writer.put(event)
-            if isinstance(event, dict) and validate(event, self._written, raise_errors=False):
+            if not isinstance(event, dict):
+                return row
+            for writer in self._writers:
+                writer.put(event)
+            if validate(event, self._written, raise_errors=False):
                 return frame(self._id, self._written, event)
         except (ValueError, RecursionError, OverflowError, TypeError):
             pass

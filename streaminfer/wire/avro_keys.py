@@ -1,4 +1,4 @@
-"""Keys of events into Avro: a whole number and its decimal text are one key, and a schema may have only one of them."""
+"""Keys and categories into Avro: a whole number and its decimal text are one, and a schema may have only one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from streaminfer.wire.avro_times import put_at
 
 
 class KeyWriter:
-    """Puts a key that is a number into the type that a schema has for it. Texts stay: a schema has them, or not."""
+    """Puts a key or category that is a number into the type that a schema has for it. Texts stay as they are."""
 
     def __init__(self, schema: Schema, field: Field) -> None:
         """`schema` has the field."""
         self._path = field.path
-        self._text = "string" in list(leaves(schema, field))
+        self._text = field.kind == "category" or "string" in list(leaves(schema, field))
 
     def put(self, event: dict[str, Any]) -> None:
         """Changes the event where its key is a number; what is no key stays, for others to judge."""

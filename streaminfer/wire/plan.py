@@ -18,7 +18,9 @@ from streaminfer.models.events import Field
 from streaminfer.spec.avro_schema import Schema, per_second
 from streaminfer.wire.errors import BadBody
 
-_CODES: Final = {"float": "f", "double": "d"}
+_CODES: Final = {"boolean": "B", "float": "f", "double": "d"}
+"""A boolean is read as the byte that it is: any but 0 and 1 is then outside the domain."""
+_DTYPES: Final = {"B": "u1", "f": "<f4", "d": "<f8"}
 _SKIPPED: Final = {"boolean": "1x", "float": "4x", "double": "8x"}
 _LONGEST: Final = 10
 """Bytes of the longest Avro number."""
@@ -90,7 +92,7 @@ def _dtype(steps: Sequence[Run | Op], n_fields: int, header: int) -> np.dtype[An
         if not code.endswith("x"):
             for slot in next(taken):
                 names.append(str(slot))
-                formats.append(f"<f{struct.calcsize('<' + code)}")
+                formats.append(_DTYPES[code])
                 offsets.append(offset)
         offset += struct.calcsize("<" + code)
     if len(names) != n_fields:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models import times
-from streaminfer.models.events import Field, Rejected, anew, check_ahead, check_matrix, look_up
+from streaminfer.models.events import Field, Rejected, anew, check_ahead, check_matrix, look_up, truth
 from streaminfer.topics import declarations, formats, read
 from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
@@ -53,6 +53,7 @@ class RowsEvents:
         self._paths = {column_of(field): field.path for field in fields}
         kinds = {name: {field.kind for field in fields if column_of(field) == name} for name in self._columns}
         self._times = [name for name, found in kinds.items() if found == {"time"}]
+        self._truths = [name for name, found in kinds.items() if found == {"binary"}]
 
     @property
     def events_per_record(self) -> int:
@@ -106,8 +107,8 @@ class RowsEvents:
         return [at[column_of(field)] for field in self._fields]
 
     def _numbers(self, row: bytes) -> list[float] | None:
-        """The values of a row where all are numbers, or RFC 3339 for a time; whether they are in the domain, the
-        worker judges."""
+        """The values of a row where all are numbers, or RFC 3339 for a time, or true or false for 0 or 1; whether they
+        are in the domain, the worker judges."""
         try:
             event = parse_json(row)
         except (ValueError, RecursionError):
@@ -119,6 +120,7 @@ class RowsEvents:
             found.update({name: times.parse(text) for name in self._times if isinstance(text := found[name], str)})
         except ValueError:
             return None
+        found.update({name: truth(found[name]) for name in self._truths})
         if not set(map(type, found.values())) <= {int, float}:
             return None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import subprocess
@@ -49,12 +50,14 @@ def test_it_tells_what_it_did_and_appends_when_run_again(workplace: Workplace, b
     assert on_the_bus(bus_url) == 200
 
 
+@pytest.mark.parametrize("ending", ["ndjson", "ndjson.gz"])
 def test_killed_in_the_middle_and_started_again_it_repeats_nothing(
-    programs: Programs, bus_url: str, workplace: Workplace, tmp_path: Path
+    programs: Programs, bus_url: str, workplace: Workplace, tmp_path: Path, ending: str
 ) -> None:
-    file = tmp_path / "large.ndjson"
+    file = tmp_path / f"large.{ending}"
     lines = [f'{{"y": {i % 2}, "i": {i}}}' for i in range(ROWS)]
-    file.write_text("\n".join(lines) + "\n")
+    with gzip.open(file, "wt", 1) if ending.endswith("gz") else file.open("w") as out:
+        out.write("\n".join(lines) + "\n")
     killed = programs.start("produce", workplace.spec, file, "--json", "--bus", bus_url)
     wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
     killed.end(signal.SIGKILL)

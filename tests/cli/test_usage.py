@@ -77,7 +77,8 @@ def test_a_bad_spec_is_told_by_file_field_rule_and_value(
         (
             "coin.txt",
             "y\n1\n",
-            "coin.txt: the name must end in one of .csv, .ndjson, .jsonl, .parquet, .avro (got '.txt')",
+            "coin.txt: the name must end in one of .csv, .ndjson, .jsonl, .csv.gz, .ndjson.gz, .jsonl.gz, .parquet, "
+            ".avro (got '.txt')",
         ),
         ("other.csv", "x\n1\n", "other.csv: has no column 'y'"),
         ("empty.csv", "", "empty.csv: is empty"),

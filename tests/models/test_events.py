@@ -16,7 +16,7 @@ GOOD: dict[Kind, list[object]] = {
     "number": [0, -1.5, 10**20, 1e100, -1e100, 5e-324],
     "positive": [1e-300, 2, 1e100],
     "count": [0, 3, 4.0, 2**53],
-    "binary": [0, 1, 1.0],
+    "binary": [0, 1, 1.0, True, False],
     "category": ["a", "b"],
     "time": [0, -1.5, 1_700_000_000, 253_402_300_799],
     "key": ["a", 7, "b", "é" * 128, -3],
@@ -26,7 +26,7 @@ BAD: dict[Kind, list[object]] = {
     "number": [True, "1", None, [1], {}, math.nan, math.inf, -math.inf, 1.1e100, 10**400],
     "positive": [0, -1, -1e-300, math.nan, math.inf, False],
     "count": [-1, 1.5, 2**53 + 2, math.nan, math.inf, True, "3"],
-    "binary": [2, -1, 0.5, True, False, "1", None],
+    "binary": [2, -1, 0.5, "1", "yes", "tRUE", "", None, np.nan, [True]],
     "category": ["c", "", 1, None, ["a"], True],
     "time": ["2024-05-01", "", 1e12, -1e11, math.nan, math.inf, True, None],
     "key": ["", "é" * 129, 1.5, math.nan, math.inf, True, None, ["a"], {}],
@@ -86,14 +86,34 @@ def test_a_missing_field_and_the_first_fault_of_a_row() -> None:
         ("number", {"a": 1}, "x: expected a number, got an object of 1 field"),
         ("number", 1e200, "x: must be a number of size at most 1e+100 (got 1e+200)"),
         ("number", 10**400, "x: must be a number of size at most 1e+100 (got a whole number of more than 40 digits)"),
-        ("binary", 2.0, "x: must be 0 or 1 (got 2)"),
-        ("binary", "", "x: is empty, must be 0 or 1"),
-        ("binary", "yes", "x: must be 0 or 1 (got 'yes')"),
+        ("binary", 2.0, "x: must be 0 or 1, or true or false (got 2)"),
+        ("binary", "", "x: is empty, must be 0 or 1, or true or false"),
+        ("binary", "yes", "x: must be 0 or 1, or true or false (got 'yes')"),
         ("category", "c", "x: must be one of the categories (got 'c')"),
     ],
 )
 def test_reasons_say_the_value(kind: Kind, value: object, told: str) -> None:
     assert [fault.reason for fault in check([field_of(kind)], [{"x": value}]).rejected] == [told]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_true_and_false_are_1_and_0_where_a_field_is_binary_and_nowhere_else(together: bool) -> None:
+    texts = ["true", "False", "TRUE", "false", "True", "FALSE"]
+    rows: list[object] = [{"x": value} for value in (True, False, *texts, 1)]
+    found = check([field_of("binary")], rows if together else [*rows, {"x": "no"}])
+    assert found.events[:, 0].tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 1]
+    for kind in ("number", "count", "positive"):
+        assert len(check([field_of(kind)], rows[:-1]).rejected) == 8  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_whole_number_is_the_category_that_its_text_is(together: bool) -> None:
+    field = Field("x", "category", ("7", "07", "1.5"))
+    rows: list[object] = [{"x": value} for value in (7, 7.0, "07", "7", "1.5")]
+    bad: list[object] = [] if together else [{"x": value} for value in (1.5, 8, True, None, [7])]
+    found = check([field], rows + bad)
+    assert found.events[:, 0].tolist() == [0, 0, 1, 0, 2]
+    assert [each.row for each in found.rejected] == list(range(5, 5 + len(bad)))
 
 
 def test_no_rows() -> None:

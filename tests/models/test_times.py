@@ -32,6 +32,9 @@ def test_every_time_is_that_of_the_calendar(moment: datetime) -> None:
         ("2016-12-31T23:59:60Z", 1_483_228_800),
         ("0001-01-01T00:00:00Z", times.EARLIEST),
         ("9999-12-31T23:59:59.999Z", times.LATEST),
+        ("2024-05-01 12:00:00", 1_714_564_800),
+        ("2024-05-01T12:00:00.5", 1_714_564_800.5),
+        ("2024-05-01 12:00:00.125+02:00", 1_714_557_600.125),
     ],
 )
 def test_some_times(text: str, seconds: float) -> None:
@@ -39,7 +42,7 @@ def test_some_times(text: str, seconds: float) -> None:
 
 
 BAD = [
-    "", "now", "2024-05-01", "2024-05-01T12:00:00", "2024-02-30T00:00:00Z", "2023-02-29T00:00:00Z",
+    "", "now", "2024-05-01", "2024-05-01T12:00", "2024-05-01  12:00:00", "2024-02-30T00:00:00Z", "2023-02-29T00:00:00Z",
     "1900-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2024-01-00T00:00:00Z",
     "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z", "2024-01-01T00:00:61Z", "2024-01-01T00:00:00+24:00",
     "2024-01-01T00:00:00.Z", "0000-01-01T00:00:00Z", "2024-01-01T00:00:00Z\n", "２024-01-01T00:00:00Z",
@@ -53,6 +56,17 @@ def test_what_is_no_time_makes_no_event(value: object) -> None:
     found = check(AT, [good, {"k": 1, "at": value}, {"k": 2, "at": 5}])
     assert found.events.tolist() == [[1, 1_714_564_800], [2, 5]]
     assert [(each.row, each.reason) for each in found.rejected] == [(1, f"timestamp (from at): {RULES['time']}")]
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("2024-05-01 12:00:00", True), ("2024-05-01T12:00:00.25", True), ("2024-05-01T12:00:00Z", False),
+        ("2024-05-01 12:00:00z", False), ("2024-05-01 12:00:00-00:00", False), ("2024-05-01", False), ("noon", False),
+    ],
+)  # fmt: skip
+def test_which_times_do_not_say_their_zone(text: str, lacks: bool) -> None:
+    assert times.lacks_zone(text) is lacks
 
 
 def test_texts_and_numbers_may_be_mixed() -> None:

@@ -46,9 +46,50 @@ def test_values_of_number_fields(text: str, value: Any) -> None:
     assert type(row["k"]) is type(value)
 
 
-def test_categories_and_columns_that_are_no_field_stay_strings() -> None:
+def test_categories_stay_strings() -> None:
     assert _csv(b"c,id\n1,007\n", COLOURS) == [{"c": "1", "id": "007"}]
     assert _csv(b"id,k\n007,7\n") == [{"id": "007", "k": 7}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7), ("-7", -7), ("0", 0), ("1.50", 1.5), ("-0.25", -0.25), ("1e-05", 1e-05), ("1.5E10", 1.5e10),
+        ("2.0e+150", 2e150), ("0.30000000000000004", 0.30000000000000004), ("1.000000000000000056e-01", 0.1),
+        (str(2**53), 2**53), (str(-(2**53)), -(2**53)), ("999999999999999", 999999999999999),
+    ],
+)  # fmt: skip
+def test_a_cell_that_nothing_reads_is_the_number_that_it_looks_like(text: str, value: Any) -> None:
+    (row,) = _csv(f'k,x\n1,"{text}"\n'.encode())
+    assert row == {"k": 1, "x": value}
+    assert type(row["x"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "01234", "00", "-01", "+49", "+1.5", "1_000", " 12", "12 ", ".5", "5.", "1e5", "12E4", "1.0e999",
+        str(2**53 + 1), "12345678901234567", "1" * 400, "nan", "inf", "-Infinity", "0x10", "1,5", "--5", "-", "１２",
+        "12\n", "true", "False", "2024-05-01", "1.2.3",
+    ],
+)  # fmt: skip
+def test_a_cell_that_nothing_reads_stays_text_where_a_number_would_lose_something(text: str) -> None:
+    assert _csv(f'k,x\n1,"{text}"\n'.encode()) == [{"k": 1, "x": text}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True), ("FALSE", False), ("True", True), ("1", 1), ("0", 0), ("yes", "yes"), ("tRUE", "tRUE"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_true_and_false_of_a_field_that_is_0_or_1(text: str, value: Any) -> None:
+    spec = parse_spec({"name": "demo", "model": {"kind": "bernoulli", "field": "y"}})
+    (row,) = _csv(f"y,z\n{text},{text or 'x'}\n".encode(), spec)
+    assert row["y"] == value
+    assert type(row["y"]) is type(value)
+    assert row["z"] == {"1": 1, "0": 0, "": "x"}.get(text, text), "what nothing reads stays a text"
 
 
 def test_rows_of_a_wrong_length_become_lists_and_blank_lines_nothing() -> None:
@@ -92,7 +133,7 @@ def test_errors_name_file_line_and_rule() -> None:
 
 
 def test_columns_that_no_field_names_may_repeat() -> None:
-    assert _csv(b"k,x,x\n1,2,3\n") == [{"k": 1, "x": "3"}]
+    assert _csv(b"k,x,x\n1,2,3\n") == [{"k": 1, "x": 3}]
 
 
 def test_a_line_longer_than_a_record_is_refused() -> None:
@@ -130,17 +171,23 @@ def test_ndjson_lines_go_as_they_are() -> None:
 
 def test_lines_and_bytes_are_counted_as_they_are_read() -> None:
     lines = Counted(io.BytesIO(b"a\nbb\n\nc"), "f")
-    seen = [(lines.lines, lines.bytes) for _ in lines]
+    seen = [(lines.lines, lines.n_read) for _ in lines]
     assert seen == [(1, 2), (2, 5), (3, 6), (4, 7)]
 
 
 def test_the_ending_of_a_name_decides() -> None:
     assert reader_of(Path("a/b.CSV")) is read_csv
     assert reader_of(Path("b.ndjson")) is reader_of(Path("b.jsonl")) is read_ndjson
+    assert reader_of(Path("b.2024.CSV.gz")) is read_csv
+    assert reader_of(Path("b.ndjson.gz")) is reader_of(Path("b.jsonl.GZ")) is read_ndjson
+    for name, ending in (("b.gz", ".gz"), ("b.parquet.gz", ".parquet.gz"), ("csv", "")):
+        with pytest.raises(FileError, match=f"got '{ending}'"):
+            reader_of(Path(name))
     with pytest.raises(FileError) as caught:
         reader_of(Path("b.txt"))
     assert str(caught.value) == (
-        "b.txt: the name must end in one of .csv, .ndjson, .jsonl, .parquet, .avro (got '.txt')"
+        "b.txt: the name must end in one of .csv, .ndjson, .jsonl, .csv.gz, .ndjson.gz, .jsonl.gz, .parquet, .avro "
+        "(got '.txt')"
     )
 
 

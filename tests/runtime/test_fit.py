@@ -60,11 +60,11 @@ def test_no_rows_give_the_prior() -> None:
 @pytest.mark.parametrize(
     ("at", "row", "text"),
     [
-        (0, {"y": 2}, "row 0: y: must be 0 or 1 (got 2)"),
-        (3, {"y": True}, "row 3: y: must be 0 or 1 (got True)"),
+        (0, {"y": 2}, "row 0: y: must be 0 or 1, or true or false (got 2)"),
+        (3, {"y": "yes"}, "row 3: y: must be 0 or 1, or true or false (got 'yes')"),
         (5, {"z": 1}, "row 5: y: is missing"),
         (5, [1], "row 5: an event must be an object with named fields (got a list of 1 value)"),
-        (19, {"y": "1"}, "row 19: y: must be 0 or 1 (got '1')"),
+        (19, {"y": "1"}, "row 19: y: must be 0 or 1, or true or false (got '1')"),
     ],
 )
 def test_a_bad_row_is_told_by_its_place_among_all(at: int, row: Any, text: str) -> None:
@@ -82,7 +82,7 @@ def test_rows_have_the_fields_where_events_have_them() -> None:
     found = fit(spec, [{"page": {"clicked": np.int64(1)}}, {"page": {"clicked": 0}, "y": 1}])
     assert found.snapshot.statistics.tolist() == [1, 1]
     assert found.log_predictive({"page": {"clicked": 1}}) == pytest.approx(np.log(0.5))
-    with pytest.raises(RowError, match=r"row 0: y \(from page.clicked\): must be 0 or 1 \(got 7\)"):
+    with pytest.raises(RowError, match=r"row 0: y \(from page.clicked\): must be 0 or 1, or true or false \(got 7\)"):
         fit(spec, [{"page": {"clicked": 7}, "y": 1}])
 
 

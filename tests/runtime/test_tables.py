@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
 import json
 import sys
@@ -44,6 +45,11 @@ VALUES = [{"id": f"n{i}", "k": i, "e": 0.5 + i} for i in range(ROWS)]
 
 
 def write(path: Path, values: list[dict[str, Any]] = VALUES) -> Path:
+    if path.suffix == ".gz":
+        plain = write(path.with_suffix(""), values)
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+        return path
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(values), path, row_group_size=700)
     elif path.suffix == ".avro":
@@ -85,7 +91,15 @@ def test_every_kind_of_file_in_every_format(bus: EmbeddedBus, tmp_path: Path, ki
 
 
 @pytest.mark.parametrize(
-    ("kind", "form"), [(".parquet", "rows"), (".avro", "avro"), (".csv", "rows"), (".avro", "json")]
+    ("kind", "form"),
+    [
+        (".parquet", "rows"),
+        (".avro", "avro"),
+        (".csv", "rows"),
+        (".avro", "json"),
+        (".csv.gz", "rows"),
+        (".ndjson.gz", "avro"),
+    ],
 )
 def test_interrupted_and_resumed(
     bus: EmbeddedBus, tmp_path: Path, kind: str, form: str, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +114,31 @@ def test_interrupted_and_resumed(
     list(last.run())
     assert last.resumed == 1024
     assert loaded(bus, spec) == EXPECTED
+
+
+SECOND: list[tuple[dict[str, Any], dict[str, Any], list[Any]]] = [
+    ({"kind": "gaussian", "fields": ["price"]}, {}, [[1.5], [2.0], [3.25]]),
+    ({"kind": "categorical", "field": "rooms", "categories": ["2", "3"]}, {}, [[0], [1], [0]]),
+    ({"kind": "categorical", "field": "zip", "categories": ["01234", "99999"]}, {}, [[0], [1]]),
+    ({"kind": "bernoulli", "field": "sold"}, {}, [[1], [0], [1]]),
+    ({"kind": "poisson", "field": "rooms"}, {"key": "id"}, [[2, b"7"], [3, b"7"], [2, b"8"]]),
+]
+
+
+@pytest.mark.parametrize(("model", "more", "expected"), SECOND, ids=["number", "category", "text", "truth", "key"])
+def test_a_second_spec_reads_other_columns_of_the_topic(
+    bus: EmbeddedBus, tmp_path: Path, model: dict[str, Any], more: dict[str, Any], expected: list[Any]
+) -> None:
+    """What the first spec does not read is on its topic as what it is."""
+    text = "k,e,price,rooms,zip,sold,id\n1,1,1.50,2,01234,true,7\n2,1,2.0,3,99999,False,7\n3,1,3.25,2,,TRUE,8\n"
+    (tmp_path / "f.csv").write_text(text)
+    list(Loader(spec_of(partitions=1), bus, tmp_path / "f.csv").run())
+    second = parse_spec({"name": "second", "data": {"topic": "demo.events"}, "model": model, **more})
+    found = format_of(second).decode([record.value for record in read_all(bus, "demo.events")])
+    assert len(found.events) + len(found.bad) == 3
+    events = found.events.tolist()
+    keyed = [[*values, found.labels[int(code)]] for *values, code in events] if more else events
+    assert sorted(keyed) == sorted(expected)
 
 
 def test_rows_go_around_the_partitions_a_record_at_a_time(bus: EmbeddedBus, tmp_path: Path) -> None:
@@ -124,6 +163,16 @@ def test_values_that_json_does_not_have(tmp_path: Path) -> None:
         {"k": 1, "e": 0.25, "at": "2024-05-06T07:08:09+00:00", "day": "2024-05-06", "raw": "a\xff",
          "in": {"x": [1, None]}, "b": True}
     ]  # fmt: skip
+
+
+def test_columns_that_the_model_does_not_read_keep_their_types(tmp_path: Path) -> None:
+    row = {"k": 1, "e": 0.5, "zip": "01234", "code": "7", "n": 2**60, "x": 1.5, "b": False, "none": None}
+    assert _rows(read_parquet, write(tmp_path / "f.parquet", [row])) == [row]
+    types = {"zip": "string", "code": "string", "n": "long", "x": "double", "b": "boolean", "none": ["null", "int"]}
+    schema = {**SCHEMA, "fields": [*SCHEMA["fields"][1:], *({"name": n, "type": t} for n, t in types.items())]}
+    with (tmp_path / "f.avro").open("wb") as stream:
+        fastavro.writer(stream, schema, [row])
+    assert _rows(read_avro, tmp_path / "f.avro") == [row]
 
 
 def test_nested_columns_are_reached_by_paths(bus: EmbeddedBus, tmp_path: Path) -> None:
@@ -183,15 +232,19 @@ def test_without_pyarrow_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_columns_that_only_the_schema_knows_are_typed_by_it(tmp_path: Path) -> None:
     """A CSV has texts; what Avro says is a number is written as one, and empty as null."""
-    schema = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "n", "type": ["null", "int"]}]}
+    more = [{"name": "n", "type": ["null", "int"]}, {"name": "b", "type": "boolean"}]
+    schema = {**SCHEMA, "fields": [*SCHEMA["fields"], *more]}
     (tmp_path / "s.avsc").write_text(json.dumps(schema))
     spec = spec_of("avro", schema=str(tmp_path / "s.avsc"))
-    rows = KINDS[".csv"](spec, Counted(io.BytesIO(b"id,k,e,n\n7,1,2,3\n8,1,2,\n"), "f"), "f")
+    rows = KINDS[".csv"](spec, Counted(io.BytesIO(b"id,k,e,n,b\n7,1,2,3,true\n8,1,2,,False\n"), "f"), "f")
     records = format_of(spec).encode(list(rows))
     read = [
         fastavro.schemaless_reader(io.BytesIO(record[5:]), fastavro.parse_schema(schema), None) for record in records
     ]
-    assert read == [{"id": "7", "k": 1, "e": 2.0, "n": 3}, {"id": "8", "k": 1, "e": 2.0, "n": None}]
+    assert read == [
+        {"id": "7", "k": 1, "e": 2.0, "n": 3, "b": True},
+        {"id": "8", "k": 1, "e": 2.0, "n": None, "b": False},
+    ]
 
 
 @pytest.mark.parametrize("kind", ["csv", "ndjson"])

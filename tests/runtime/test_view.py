@@ -103,7 +103,7 @@ def test_log_predictive_of_one_row_and_of_several() -> None:
     assert isinstance(one, float)
     assert one == pytest.approx(np.log(4 / 6))
     np.testing.assert_allclose(_coins().log_predictive([{"y": 1}, {"y": 0}]), np.log([4 / 6, 2 / 6]))
-    with pytest.raises(RowError, match=r"row 1: y: must be 0 or 1 \(got 5\)"):
+    with pytest.raises(RowError, match=r"row 1: y: must be 0 or 1, or true or false \(got 5\)"):
         _coins().log_predictive([{"y": 1}, {"y": 5}])
 
 
