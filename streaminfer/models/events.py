@@ -114,6 +114,16 @@ class Rejected(NamedTuple):
         return f"{self.field}: {self.rule}" if self.field else self.rule
 
 
+def told(fields: Sequence[Field], row: object, rejected: Rejected) -> str:
+    """Why a row was rejected, with the value."""
+    value = row
+    for each in fields:
+        if each.label == rejected.field and isinstance(value, Mapping):
+            value = look_up(value, each.path)[0]
+    text = repr(value)
+    return f"{rejected.reason} (got {text if len(text) <= 200 else text[:197] + '...'})"
+
+
 class Checked(NamedTuple):
     """The good rows as a matrix (n, fields), in their order, and the others with their reasons."""
 
@@ -197,6 +207,8 @@ def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows:
     """The matrix, where every value is right."""
     if n_rows == 0:
         return np.empty((0, len(fields)))
+    if not fields:
+        return None  # nothing to look at but whether they are rows at all
     try:
         made = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
     except (TypeError, ValueError, KeyError, OverflowError):

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.bagged import Bagged, bagged
-from streaminfer.models.events import Field, Rejected, anew, bags_of, check, look_up
+from streaminfer.models.events import Field, Rejected, anew, bags_of, check, told
 from streaminfer.models.model import Moments, Posterior
-from streaminfer.runtime import names, topics_json
+from streaminfer.runtime import names, prediction, topics_json
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational import blend
@@ -51,20 +51,11 @@ def documents(spec: Spec, rows: Sequence[Mapping[str, Any]], first_row: int = 0)
 
 
 def _refuse(
-    fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected], first_row: int
+    fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected], first_row: int = 0
 ) -> None:
     if rejected:
         first = rejected[0]
-        value: object = rows[first.row]
-        for field in fields:
-            if field.label == first.field and isinstance(value, Mapping):
-                value = look_up(value, field.path)[0]
-        raise RowError(f"row {first_row + first.row}: {first.reason} (got {_short(value)})")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+        raise RowError(f"row {first_row + first.row}: {told(fields, rows[first.row], first)}")
 
 
 def _python_values(row: Any) -> Any:
@@ -167,6 +158,18 @@ class PosteriorSnapshot:
             found = self.posterior.log_predictive(matrix(self.spec.fields, several))
         return float(found[0]) if isinstance(rows, Mapping) else found
 
+    def predict(self, rows: Any, interval: float = 0.95) -> dict[str, Any]:
+        """What new events will be, by name: of one row (a mapping) numbers, of several, or a data frame, arrays.
+
+        Rows need the model's inputs only: not the target, and of some models nothing at all. `lower` and `upper`, if
+        the model has them, hold `interval` of the probability. Raises RowError, or CannotPredict.
+        """
+        one, several = isinstance(rows, Mapping), prediction.listed(rows)
+        read = prediction.read(prediction.inputs_of(self.spec), [_python_values(row) for row in several])
+        _refuse(prediction.inputs_of(self.spec), several, read.rejected)
+        found = prediction.predicted(self.posterior, read, interval)
+        return {name: prediction.first(values) if one else values for name, values in found.items()}
+
     def log_evidence(self) -> float:
         """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power."""
         return self.posterior.log_evidence()
@@ -206,7 +209,7 @@ class PosteriorSnapshot:
             }
         return {
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
-            "natural": _plain(self.posterior.natural),
+            "natural": plain(self.posterior.natural),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -229,7 +232,7 @@ class PosteriorSnapshot:
             "model": self.spec.kind,
             "family": self.posterior.family,
             **self._numbers(),
-            "log_evidence": _plain(np.float64(self.log_evidence())),
+            "log_evidence": plain(np.float64(self.log_evidence())),
             "score": self.score,
             "drift": self.drift,
             "epoch": snapshot.epoch,
@@ -241,13 +244,13 @@ class PosteriorSnapshot:
 
 
 def _moments_json(moments: Moments) -> dict[str, Any]:
-    document = {"mean": _plain(moments.mean), "sd": _plain(moments.sd)}
+    document = {"mean": plain(moments.mean), "sd": plain(moments.sd)}
     if moments.cov is not None and len(moments.cov) <= SMALL:
-        document["cov"] = _plain(moments.cov)
+        document["cov"] = plain(moments.cov)
     return document
 
 
-def _plain(value: NDArray[np.float64] | np.float64) -> Any:
+def plain(value: NDArray[np.float64] | np.float64) -> Any:
     """Numbers and nested lists; what is not finite becomes None, as JSON has no other word for it."""
     plain = value.tolist()
     return _without_nan(plain)
