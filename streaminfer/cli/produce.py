@@ -13,11 +13,10 @@ from pathlib import Path
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, print_json, whole
+from streaminfer.cli.common import add_bus, add_file, add_json, add_spec, check_file, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
-from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.spec import Spec, load_spec
 
 COMMITS_A_SECOND = 10
@@ -26,8 +25,7 @@ COMMITS_A_SECOND = 10
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("file", metavar="FILE", help=f"a file ending in {', '.join(KINDS)}, or - for standard input")
-    parser.add_argument("--format", choices=STREAMED, help="what standard input is (only with -)")
+    add_file(parser)
     parser.add_argument("--rate", metavar="N", type=whole(1, 10**9), help="at most N events a second")
     add_bus(parser)
     add_json(parser)
@@ -36,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     names.own_data_topic(spec)
-    _check_format(options)
+    check_file(options)
     line = StatusLine()
     with open_bus(options.bus) as bus:
         names.create_topics(spec, bus)
@@ -52,13 +50,6 @@ def command(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"file": options.file, "rows": progress.rows, "resumed": loader.resumed})
     return 0
-
-
-def _check_format(options: argparse.Namespace) -> None:
-    if options.file == "-" and options.format is None:
-        raise UsageError(f"-: standard input has no name to go by: say --format {' or --format '.join(STREAMED)}")
-    if options.file != "-" and options.format is not None:
-        raise UsageError(f"{options.file}: --format is for standard input (-); a file is what its name ends in")
 
 
 def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped:

@@ -73,7 +73,7 @@ def negative_binomial(exposure: Vector, shape: float, rate: float, level: float)
 def _counts(p: float, exposure: Vector, shape: float, rate: float) -> Vector:
     """The smallest counts k with P(at most k) >= p: by halving what lies between one below and one that is not.
 
-    Starts from mean + sd (z + skewness (z^2 - 1) / 6), z the normal quantile (Cornish-Fisher); sd skewness is 1 + 2 ratio.
+    Starts from mean + sd (z + skewness (z^2 - 1) / 6), z the normal quantile; sd skewness is 1 + 2 ratio.
     """
     ratio = exposure / rate
     mean, sd = shape * ratio, np.sqrt(shape * ratio) * np.sqrt(1 + ratio)

@@ -44,9 +44,10 @@ class Counted:
 Converter = Callable[[str], Any]
 
 
-def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
+def read_csv(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
     """Rows under a header, as JSON objects; values are typed by the model's fields, all others stay strings, and the
-    words of a document are what stands between white space.
+    words of a document are what stands between white space. The fields that must be there are those of events, or
+    those that are `needed`.
 
     What is no number stays a string, and a row of a wrong length becomes a list: judging events is the worker's job.
     """
@@ -55,7 +56,7 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     if header is None:
         raise FileError(f"{file}: is empty; its first line must name the columns")
     fields: dict[str, list[Field]] = {}
-    for field in spec.event_fields:
+    for field in spec.event_fields if needed is None else needed:
         name = field.path[0]
         fields.setdefault(name, []).append(field)
         if len(field.path) > 1:
@@ -141,7 +142,12 @@ def _finite(text: str) -> float | str:
     return number if math.isfinite(number) and "_" not in text else text
 
 
-def read_ndjson(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:  # noqa: ARG001 (every reader has these)
+def read_ndjson(
+    spec: Spec,  # noqa: ARG001 (every reader has these)
+    lines: Counted,
+    file: str,  # noqa: ARG001
+    needed: Sequence[Field] | None = None,  # noqa: ARG001
+) -> Iterator[bytes]:
     """One JSON value a line, passed on as it is; blank lines are not events."""
     for line in lines:
         if line.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,8 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
     """What a prediction reads of a row, each with its place there; raises CannotPredict."""
     if not predicts(spec.model):
         raise CannotPredict(
-            f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must have; "
-            "docs/own-models.md tells how a model predicts"
+            f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must "
+            "have; docs/own-models.md tells how a model predicts"
         )
     located = {each.name: each for each in spec.fields}
     return tuple(located[each.name] for each in spec.model.inputs)
@@ -74,20 +74,13 @@ def predicted(posterior: Posterior | TopicsPosterior, rows: Read, level: float) 
     return found
 
 
-class HasPosterior(Protocol):
-    """A snapshot, as far as predictions need it."""
-
-    @property
-    def posterior(self) -> Posterior | TopicsPosterior: ...
-
-
-def by_key(snapshots: Mapping[bytes, HasPosterior], rows: Read, level: float) -> Predictions:
-    """The same where the last column of the rows is the code of a key, each by the posterior of its key."""
+def by_key(posteriors: Sequence[Posterior | TopicsPosterior], rows: Read, level: float) -> Predictions:
+    """The same where the last column of the rows is the code of a key, each by the posterior of its key's label."""
     codes, inputs = rows.events[:, -1].astype(np.intp), rows._replace(events=rows.events[:, :-1])
     made: Predictions = {}
     for code in np.unique(codes).tolist():
         which = np.flatnonzero(codes == code)
-        for name, values in predicted(snapshots[rows.labels[code]].posterior, inputs.only(which), level).items():
+        for name, values in predicted(posteriors[code], inputs.only(which), level).items():
             made.setdefault(name, np.empty((len(codes), *values.shape[1:])))[which] = values
     return made
 
