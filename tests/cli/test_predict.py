@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from streaminfer import connect, load_spec
 from tests.cli.conftest import Workplace
+from tests.faults.programs import ROOT, Program
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -50,7 +52,7 @@ class Shop:
         path.write_text(text)
         return path
 
-    def predict(self, name: str, file: object, *more: object, code: int = 0):  # type: ignore[no-untyped-def]
+    def predict(self, name: str, file: object, *more: object, code: int = 0) -> Program:
         return self._programs.run("predict", self.spec(name), file, "--bus", self.url, *more, code=code)
 
 
@@ -168,26 +170,34 @@ def test_topics_and_how_exact_they_are(shop: Shop) -> None:
     assert "--interval: lda predicts probabilities without an interval; leave it out" in refused.err
 
 
+def piped(shop: Shop, environment: dict[str, str], name: str, *more: str) -> subprocess.CompletedProcess[bytes]:
+    """One row by standard input."""
+    command = [sys.executable, "-P", "-m", "streaminfer", "predict", shop.spec(name), "-", "--bus", shop.url, *more]
+    return subprocess.run(command, input=b'{"x": 1}\n', env=environment, capture_output=True, check=False)
+
+
+def test_a_model_of_ones_own_that_does_not_predict(shop: Shop, workplace: Workplace) -> None:
+    folder = ROOT / "docs" / "examples" / "own_model"
+    environment = workplace.programs.environment
+    path = f"{environment.get('PYTHONPATH', '')}{os.pathsep}{folder}".strip(os.pathsep)
+    done = piped(shop, {**environment, "PYTHONPATH": path}, "visits", "--format", "ndjson")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"streaminfer: model.kind: queue_models.visits:Visits does not predict: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_standard_input(shop: Shop, workplace: Workplace) -> None:
-    command = [sys.executable, "-P", "-m", "streaminfer", "predict", str(shop.spec("line")), "-", "--bus", shop.url]
-
-    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
-        environment = workplace.programs.environment
-        return subprocess.run([*command, *more], input=b'{"x": 1}\n', env=environment, capture_output=True, check=False)
-
-    done = run("--format", "ndjson", "--json")
+    environment = workplace.programs.environment
+    done = piped(shop, environment, "line", "--format", "ndjson", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b'{"row": 0, "mean": ')
-    assert run().returncode == 2
+    assert piped(shop, environment, "line").returncode == 2
     refused = shop.predict("towns", "-", "--format", "csv", code=2)
     assert "-: rows that each have a town of their own need a file, which is read twice: say --key" in refused.err
 
 
 def test_what_cannot_be_predicted(shop: Shop) -> None:
     file = shop.file("k.csv", "k\n1\n")
-    own = shop.predict("visits", file, code=2)
-    assert own.err.startswith("streaminfer: model.kind: queue_models.visits:Visits does not predict: ")
-    assert len(own.err.splitlines()) == 1
     for text in ("0", "1", "95", "x"):
         wide = shop.predict("line", file, "--interval", text, code=2)
         assert f"--interval: must be a number between 0 and 1, such as 0.95 (got '{text}')" in wide.err
