@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +79,7 @@ class Source(NamedTuple):
         if not path.is_file():
             raise FileError(f"{path}: is no file that can be read")
         with path.open("rb") as stream:
-            binary: BinaryIO = stream
-            lines = Counted(binary, file)
+            lines = Counted(stream, file)
             yield reader(self.spec, lines, file, self.needed), lines, path.stat().st_size
 
 
@@ -113,10 +112,20 @@ def _predictor(connection: Connection, source: Source, own_keys: Field | None) -
     if own_keys is None:
         found = connection.snapshot(spec, source.options.key)
         return None if found is None else Predictor(spec, source.needed, level, found)
-    with source.rows() as (rows, _, _):
-        labels = {label for part in _portions(rows) for label in labels_of(own_keys, part)}
-    keyed = connection.by_key(spec, labels)
+    keyed = connection.by_key(spec, _keys(source, own_keys))
     return None if keyed is None else Predictor(spec, source.needed, level, keyed)
+
+
+def _keys(source: Source, field: Field) -> set[bytes]:
+    """The keys that the file has: a first reading of it."""
+    status, begin, done, labels = StatusLine(), time.monotonic(), 0, set[bytes]()
+    with source.rows() as (rows, counted, total):
+        for part in _portions(rows):
+            labels.update(labels_of(field, part))
+            done += len(part)
+            if done > PORTION:
+                status.show(f"{_progress(done, begin, counted.bytes, total)}: looking for keys")
+    return labels
 
 
 def _tell_which(predictor: Predictor, as_json: bool) -> None:
