@@ -12,11 +12,12 @@ from streaminfer import __version__
 from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
-from streaminfer.cli import dead_letters, demo, produce, run, snapshot, topics, up, validate
+from streaminfer.cli import dead_letters, demo, predict, produce, run, snapshot, topics, up, validate
 from streaminfer.cli.common import UsageError
 from streaminfer.runtime.files import FileError
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.names import NotOurs
+from streaminfer.runtime.prediction import CannotPredict
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervisor import GaveUp
 from streaminfer.spec import SpecError
@@ -27,12 +28,13 @@ COMMANDS = {
     "run": run,
     "produce": produce,
     "snapshot": snapshot,
+    "predict": predict,
     "topics": topics,
     "validate": validate,
     "dead-letters": dead_letters,
     "demo": demo,
 }
-BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError)
+BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 

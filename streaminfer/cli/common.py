@@ -13,6 +13,7 @@ from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
 from streaminfer.runtime.patience import patiently
+from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.spec import Spec
 
 BUS_TIMEOUT: Final = 30
@@ -100,6 +101,30 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def share(text: str) -> float:
+    """An argument that is a number between 0 and 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, such as 0.95 (got {text!r})")
+    return number
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=f"a file ending in {', '.join(KINDS)}, or - for standard input")
+    parser.add_argument("--format", choices=STREAMED, help="what standard input is (only with -)")
+
+
+def check_file(options: argparse.Namespace) -> None:
+    """Whether it is known of what kind the file is."""
+    if options.file == "-" and options.format is None:
+        raise UsageError(f"-: standard input has no name to go by: say --format {' or --format '.join(STREAMED)}")
+    if options.file != "-" and options.format is not None:
+        raise UsageError(f"{options.file}: --format is for standard input (-); a file is what its name ends in")
+
+
 def print_json(document: Any) -> None:
     """One document on one line of standard output, at once."""
     print(json.dumps(document, ensure_ascii=False, allow_nan=False), flush=True)
@@ -114,10 +139,41 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     sys.stdout.flush()
 
 
+class LongTable:
+    """A table that is printed in portions; the first one says how wide columns are, and which hold numbers."""
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._header, self._forms = header, list[tuple[int, bool]]()
+
+    def add(self, rows: Sequence[Sequence[str]]) -> None:
+        """Prints rows; one with fewer cells than columns has a remark in its last one."""
+        whole = [row for row in rows if len(row) == len(self._header)]
+        if not self._forms:
+            self._forms = [_form(column) for column in zip(self._header, *whole, strict=True)]
+            self._print(self._header)
+        for row in rows:
+            self._print(row)
+        sys.stdout.flush()
+
+    def _print(self, row: Sequence[str]) -> None:
+        remark = row[-1:] if len(row) < len(self._header) else []
+        cells = [_padded(cell, form) for cell, form in zip(row[: len(row) - len(remark)], self._forms, strict=False)]
+        print("  ".join([*cells, *remark]).rstrip())
+
+
 def _aligned(column: Sequence[str]) -> list[str]:
-    width = max(map(len, column))
-    numeric = all(_is_number(cell) for cell in column[1:])
-    return [cell.rjust(width) if numeric else cell.ljust(width) for cell in column]
+    form = _form(column)
+    return [_padded(cell, form) for cell in column]
+
+
+def _form(column: Sequence[str]) -> tuple[int, bool]:
+    """How wide a column is, and whether it holds numbers."""
+    return max(map(len, column)), all(_is_number(cell) for cell in column[1:])
+
+
+def _padded(cell: str, form: tuple[int, bool]) -> str:
+    width, numeric = form
+    return cell.rjust(width) if numeric else cell.ljust(width)
 
 
 def _is_number(cell: str) -> bool:

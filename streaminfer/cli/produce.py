@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, whole
+from streaminfer.cli.common import add_bus, add_file, add_json, add_spec, bus_of, check_file, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
-from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.runtime.tally import Tally
 from streaminfer.spec import Spec, load_spec
 
@@ -29,8 +28,7 @@ COMMITS_A_SECOND = 10
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("file", metavar="FILE", help=f"a file ending in {', '.join(KINDS)}, or - for standard input")
-    parser.add_argument("--format", choices=STREAMED, help="what standard input is (only with -)")
+    add_file(parser)
     parser.add_argument("--rate", metavar="N", type=whole(1, 10**9), help="at most N events a second")
     add_bus(parser)
     add_json(parser)
@@ -39,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     names.own_data_topic(spec)
-    _check_format(options)
+    check_file(options)
     line = StatusLine()
     with bus_of(options, spec) as bus:
         names.create_topics(spec, bus)
@@ -67,13 +65,6 @@ def foretold(sent: int, refused: Tally) -> str:
     which = "every one" if refused.count == sent else f"{refused.count:,}"
     what = "a dead letter" if refused.count in {1, sent} else "dead letters"
     return f"; {which} of them will be {what}; commonest reason: {refused.commonest}"
-
-
-def _check_format(options: argparse.Namespace) -> None:
-    if options.file == "-" and options.format is None:
-        raise UsageError(f"-: standard input has no name to go by: say --format {' or --format '.join(STREAMED)}")
-    if options.file != "-" and options.format is not None:
-        raise UsageError(f"{options.file}: --format is for standard input (-); a file is what its name ends in")
 
 
 def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped:

@@ -56,7 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
-    _check_key(spec, options)
+    _check_options(spec, options)
     with bus_of(options, spec, make=options.follow) as bus:
         connection = Connection(bus)
         if options.follow:
@@ -65,11 +65,8 @@ def command(options: argparse.Namespace) -> int:
             return list_keys(connection.keys(spec, options.after, options.limit), spec, options.json)
         found = connection.snapshot(spec, options.key)
         if found is None:
-            what = f"posterior {spec.name!r} on {options.bus} yet: start it with `streaminfer up`"
-            if spec.key is not None:
-                where = f"{spec.key.field} {options.key!r} in the posterior {spec.name!r} on {options.bus}"
-                what = f"{where}: no event has it{_among_letters(spec, bus, options)}"
-            print(f"streaminfer: no {what}", file=sys.stderr)
+            among = "" if spec.key is None else _among_letters(spec, bus, options)
+            print_missing(spec, options.bus, options.key, among)
             return 1
         if options.json:
             print_json(found.to_json())
@@ -94,16 +91,30 @@ def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
     return f", nor does any of the newest {found.letters:,} dead letters"
 
 
-def _check_key(spec: Spec, options: argparse.Namespace) -> None:
+def print_missing(spec: Spec, bus: str, key: str | None, among_letters: str = "") -> None:
+    """Says that there is no posterior, or none of a key."""
+    what = f"posterior {spec.name!r} on {bus} yet: start it with `streaminfer up`"
+    if spec.key is not None and key is not None:
+        what = f"{spec.key.field} {key!r} in the posterior {spec.name!r} on {bus}: no event has it{among_letters}"
+    print(f"streaminfer: no {what}", file=sys.stderr)
+
+
+def check_key(spec: Spec, options: argparse.Namespace) -> None:
+    """Whether --key fits to the spec."""
+    if options.key is None:
+        return
+    if spec.key is None:
+        raise UsageError(f"--key: {options.spec} has no key, so there is one posterior for all events")
+    try:
+        label_of(options.key)
+    except ValueError as error:
+        raise UsageError(f"--key: {error} (got {options.key[:40]!r})") from error
+
+
+def _check_options(spec: Spec, options: argparse.Namespace) -> None:
     """Whether the options for keys fit to the spec."""
-    if options.key is not None:
-        if spec.key is None:
-            raise UsageError(f"--key: {options.spec} has no key, so there is one posterior for all events")
-        try:
-            label_of(options.key)
-        except ValueError as error:
-            raise UsageError(f"--key: {error} (got {options.key[:40]!r})") from error
-    elif options.follow and spec.key is not None:
+    check_key(spec, options)
+    if options.key is None and options.follow and spec.key is not None:
         raise UsageError("--follow: there is a posterior for each key: say which with --key")
 
 
@@ -154,11 +165,7 @@ def _show(found: PosteriorSnapshot, as_json: bool) -> None:
 def print_summary(found: PosteriorSnapshot) -> None:
     """The posterior as a table."""
     snapshot, model = found.snapshot, found.spec.model
-    name = found.name if found.key is None else f"{found.name} of {found.key}"
-    n_epochs = found.spec.inference.n_epochs
-    passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
-    how = f"{found.spec.kind} by {found.spec.inference.method}, {model.exactness}"
-    print(f"{name}: {how}, version {found.version}{passes}")
+    print(heading(found))
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
@@ -179,6 +186,19 @@ def print_summary(found: PosteriorSnapshot) -> None:
     print_table(["parameter", "mean", "sd"], rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
         print(f"... and {len(rows) - MAX_ROWS} more: --json shows all")
+
+
+def heading(found: PosteriorSnapshot) -> str:
+    """Which posterior it is, how exact, and which version."""
+    name = found.name if found.key is None else f"{found.name} of {found.key}"
+    n_epochs = found.spec.inference.n_epochs
+    passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
+    return f"{name}: {how(found.spec)}, version {found.version}{passes}"
+
+
+def how(spec: Spec) -> str:
+    """The model, the method and how exact the posterior is."""
+    return f"{spec.kind} by {spec.inference.method}, {spec.model.exactness}"
 
 
 def _topics(topics: TopicsPosterior) -> list[list[str]]:

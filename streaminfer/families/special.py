@@ -65,6 +65,42 @@ def log_ndtr(x: Numbers) -> Array:
     return np.asarray(special.log_ndtr(x), dtype=np.float64)
 
 
+def ndtri(p: float) -> float:
+    """The quantile of a standard normal number."""
+    from scipy import special
+
+    return float(special.ndtri(p))
+
+
+def stdtrit(dof: float, p: float) -> float:
+    """The quantile of Student's t for p < 1/2; minus infinity if it leaves float64, as it may for a dof near 0."""
+    from scipy import special
+
+    found = float(special.stdtrit(dof, p))
+    return found if abs(float(special.stdtr(dof, found)) - p) <= 1e-6 * p else -np.inf
+
+
+def betainc(a: Numbers, b: Numbers, x: Numbers) -> Array:
+    """The distribution function of Beta(a, b)."""
+    from scipy import special
+
+    return np.asarray(special.betainc(a, b, x), dtype=np.float64)
+
+
+def betaincc(a: Numbers, b: Numbers, x: Numbers) -> Array:
+    """1 less the distribution function of Beta(a, b)."""
+    from scipy import special
+
+    return np.asarray(special.betaincc(a, b, x), dtype=np.float64)
+
+
+def betaincinv(a: Numbers, b: Numbers, p: Numbers) -> Array:
+    """The quantile of Beta(a, b)."""
+    from scipy import special
+
+    return np.asarray(special.betaincinv(a, b, p), dtype=np.float64)
+
+
 def dtrsm(*arguments: Any, **options: Any) -> Any:
     """BLAS: solves triangular systems."""
     from scipy.linalg import blas

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.families import beta
+from streaminfer.families.special import betaincinv
 from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Option, Section, Text
 from streaminfer.models.priors import POSITIVE
 
@@ -55,6 +56,14 @@ class Bernoulli:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (Field(self.field, "binary"),)
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -137,6 +146,13 @@ class BernoulliPosterior:
         """log a/(a+b) for a one, log b/(a+b) for a zero."""
         log_total = math.log(self.alpha + self.beta)
         return np.where(events[:, 0] == 1, math.log(self.alpha), math.log(self.beta)) - log_total
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """The probability of a one, a/(a+b), and the interval of p."""
+        tails = np.array([0.5 * (1 - level), 0.5 * (1 + level)])
+        lower, upper = betaincinv(self.alpha, self.beta, tails)
+        found = {"probability": self.alpha / (self.alpha + self.beta), "lower": lower, "upper": upper}
+        return {name: np.full(len(inputs), value) for name, value in found.items()}
 
     def log_evidence(self) -> float:
         """log B(posterior) - log B(prior)."""

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.families.special import ndtri
 from streaminfer.models import totals
 from streaminfer.models.events import Field
 from streaminfer.models.gaussian_weights import FORMS, DiagonalWeights, FullWeights, Prior
-from streaminfer.models.model import DomainError, Flags, Matrix, Moments, Vector
+from streaminfer.models.model import DomainError, Flags, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Choice, Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
 from streaminfer.models.priors import POSITIVE, REAL, spread
 
@@ -120,6 +121,14 @@ class BinaryRegression(ABC):
         return Prior(np.array(self.weights_mean), np.array(self.weights_precision))
 
     @property
+    def inputs(self) -> tuple[Field, ...]:
+        return self.fields[:-1]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def form(self) -> type[FullWeights] | type[DiagonalWeights]:
         return FORMS[self.covariance]
 
@@ -178,6 +187,18 @@ class BinaryPosterior:
         """log E[f(s w · z)], s = the target as a sign."""
         rows, signs = self.model.design(events)
         return self.model.log_probability(signs * (rows @ self.weights.mean), self.weights.deviations(rows))
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """The probability of a one, E[f(a)], a = w · z, and the interval of f(a): f at the ends of that of a."""
+        rows, _ = self.model.design(np.column_stack([inputs, np.zeros(len(inputs))]))
+        means, deviations = rows @ self.weights.mean, self.weights.deviations(rows)
+        half, none = ndtri(0.5 * (1 + level)) * deviations, np.zeros(len(rows))
+        ends = {
+            "lower": self.model.log_probability(means - half, none),
+            "upper": self.model.log_probability(means + half, none),
+        }
+        logs = {"probability": self.model.log_probability(means, deviations), **ends}
+        return {name: np.exp(values) for name, values in logs.items()}
 
     def log_evidence(self) -> float:
         """NaN: the constants of the sites are no part of the statistics."""

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.families import dirichlet
+from streaminfer.families.special import betaincinv
 from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, Section, Text
 from streaminfer.models.priors import POSITIVE, spread
 
@@ -61,6 +62,14 @@ class Categorical:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (Field(self.field, "category", self.categories),)
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.categories
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -147,6 +156,14 @@ class CategoricalPosterior:
         """log c_k / sum c of each event's category k."""
         shares = np.log(self.concentration) - np.log(self.concentration.sum())
         return np.asarray(shares[events[:, 0].astype(np.intp)], dtype=np.float64)
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """The probability of each category, c / sum c, and the interval of its p, which is Beta(c, sum c - c)."""
+        own, total = self.concentration, float(self.concentration.sum())
+        others = np.array([np.delete(own, i).sum() for i in range(len(own))])
+        lower, upper = (betaincinv(own, others, p) for p in (0.5 * (1 - level), 0.5 * (1 + level)))
+        found = {"probability": own / total, "lower": lower, "upper": upper}
+        return {name: np.tile(values, (len(inputs), 1)) for name, values in found.items()}
 
     def log_evidence(self) -> float:
         """log B(posterior) - log B(prior)."""

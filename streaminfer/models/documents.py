@@ -64,6 +64,13 @@ class Documents(NamedTuple):
         places = np.arange(starts[-1]) + np.repeat(self.starts[which] - starts[:-1], entries)
         return Documents(starts, self.words[places], self.counts[places])
 
+    def with_counts(self, counts: Vector) -> Documents:
+        """The same documents with other counts (entries,), and without the entries whose count is 0."""
+        some = counts > 0
+        entries = np.bincount(self.owners[some], minlength=self.n)
+        starts = np.concatenate([[0], np.cumsum(entries)]).astype(np.intp)
+        return Documents(starts, self.words[some], counts[some])
+
     def split(self, size: int) -> list[Documents]:
         """Minibatches of `size` documents in their order; the last may have fewer."""
         return [self.select(np.arange(first, min(first + size, self.n))) for first in range(0, self.n, size)]

@@ -206,6 +206,8 @@ def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows:
     """The matrix, where every value is right."""
     if n_rows == 0:
         return np.empty((0, len(fields)))
+    if not fields:
+        return None  # nothing to look at but whether they are rows at all
     try:
         made = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
     except (TypeError, ValueError, KeyError, OverflowError):

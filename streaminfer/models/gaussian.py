@@ -15,9 +15,9 @@ from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models import centred, pooled_gaussian, pooling, priors, roots
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Listing, OneOrMany, Option, OptionsError, Section, Text
-from streaminfer.models.predictive import log_student_t
+from streaminfer.models.predictive import log_student_t, student_t
 from streaminfer.models.priors import POSITIVE, REAL, spread
 
 
@@ -87,6 +87,14 @@ class Gaussian:
     @cached_property
     def prior(self) -> niw.Parameters:
         return niw.Parameters(np.array(self.mean), self.kappa, self.dof, np.diag(self.scale_diagonal))
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.names
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -197,6 +205,13 @@ class GaussianPosterior:
         widening = (kappa + 1) / (kappa * nu)
         squares = (matrices.solve_lower(self.factor, (events - mean).T) ** 2).sum(axis=0) / widening
         return log_student_t(squares, nu, d, matrices.log_determinant(self.factor) + d * math.log(widening))
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of each field of a new event: the marginals of the t of `log_predictive`."""
+        mean, kappa, dof, _ = self.parameters
+        nu = dof - mean.size + 1
+        scale = np.linalg.norm(self.factor, axis=1) * math.sqrt((kappa + 1) / (kappa * nu))
+        return {name: np.tile(values, (len(inputs), 1)) for name, values in student_t(mean, scale, nu, level).items()}
 
     def log_evidence(self) -> float:
         """A(posterior) - A(prior) - n d/2 log 2 pi."""

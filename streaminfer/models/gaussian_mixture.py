@@ -109,6 +109,14 @@ class GaussianMixture:
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(name, "number") for name in self.names)
 
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return self.fields
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
+
     @cached_property
     def prior(self) -> niw.Parameters:
         """Of each component."""

@@ -104,6 +104,14 @@ class Lda:
     def fields(self) -> tuple[Field, ...]:
         return (Field(self.name, "tokens", self.vocabulary or (), most=self.most_words),)
 
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return self.fields
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
+
     @cached_property
     def known(self) -> frozenset[bytes] | None:
         """The words of a fixed vocabulary in UTF-8."""

@@ -18,9 +18,9 @@ from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_gamma as nig
 from streaminfer.models import centred, pooled_regression, pooling, priors, roots
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Flag, Listing, OneOrMany, Option, OptionsError, Section, Text
-from streaminfer.models.predictive import log_student_t
+from streaminfer.models.predictive import log_student_t, student_t
 from streaminfer.models.priors import POSITIVE, REAL, spread
 
 _PRIOR = Section(
@@ -72,6 +72,14 @@ class LinearRegression:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(name, "number") for name in (*self.features, self.target))
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return self.fields[:-1]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
 
     @cached_property
     def prior(self) -> nig.Parameters:
@@ -231,6 +239,12 @@ class LinearRegressionPosterior:
         residuals, distances = self._residuals_and_distances(events)
         squared_scale = rate / shape * (1 + distances)
         return log_student_t((residuals / np.sqrt(squared_scale)) ** 2, 2 * shape, 1, np.log(squared_scale))
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of the target, noise included: the t of `log_predictive`."""
+        _, _, shape, rate = self.parameters
+        residuals, distances = self._residuals_and_distances(np.column_stack([inputs, np.zeros(len(inputs))]))
+        return student_t(-residuals, np.sqrt(rate / shape * (1 + distances)), 2 * shape, level)
 
     def log_evidence(self) -> float:
         """A(posterior) - A(prior) - n/2 log 2 pi."""

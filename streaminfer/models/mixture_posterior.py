@@ -13,7 +13,7 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.families.special import psi
 from streaminfer.models import centred, components
 from streaminfer.models.components import Components
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Matrix, Moments, Predictions, Vector
 
 _MOST_COVARIANCES: Final = 100
 """More components than these have no covariances of their weights, which would outgrow all else."""
@@ -84,13 +84,29 @@ class MixturePosterior:
 
     def log_predictive(self, events: Matrix) -> Vector:
         """log sum_k E[weight_k] t_k(x), where t_k is the Student t of the model `gaussian` (Bishop 2006, 10.81)."""
-        shares = np.log(self.concentration) - np.log(self.concentration.sum())
         found = np.empty(len(events))
-        for part, block in components.blocks(events, len(shares)):
-            logs = components.log_predictives(self.components, block) + shares[:, None]
+        for part, block in components.blocks(events, len(self.concentration)):
+            logs = self._log_joint(block)
             largest = logs.max(axis=0)
             found[part] = largest + np.log(np.exp(logs - largest).sum(axis=0))
         return found
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:  # noqa: ARG002 (a probability has no interval here)
+        """The probability that a row is of component k, (n, K): its part in the sum of `log_predictive`.
+
+        Unlike `responsibilities`, which learning needs, this counts that means and covariances are not known for sure.
+        """
+        found = np.empty((len(inputs), len(self.concentration)))
+        for part, block in components.blocks(inputs, len(self.concentration)):
+            logs = self._log_joint(block)
+            shares = np.exp(logs - logs.max(axis=0))
+            found[part] = (shares / shares.sum(axis=0)).T
+        return {"responsibility": found}
+
+    def _log_joint(self, events: Matrix) -> Matrix:
+        """log E[weight_k] t_k(x), (K, n)."""
+        shares = np.log(self.concentration) - np.log(self.concentration.sum())
+        return np.asarray(components.log_predictives(self.components, events) + shares[:, None], dtype=np.float64)
 
     def log_evidence(self) -> float:
         """Not told by the statistics; see `GaussianMixture.elbo`."""

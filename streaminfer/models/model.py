@@ -8,7 +8,7 @@ over them.
 
 Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent`
 one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events
-into the change of the posterior by itself.
+into the change of the posterior by itself. One that also `Predicts` says what new events will be.
 """
 
 from __future__ import annotations
@@ -185,6 +185,37 @@ class Filter(Model, Protocol):
 
         Weights are as of `Conjugate.statistics`. A plain vector stands for an algorithm that needs no convergence.
         """
+
+
+Predictions = dict[str, NDArray[np.float64]]
+"""By name: (n,), a number for each row, or (n, k), one for each of k outputs."""
+
+
+class Predicting(Posterior, Protocol):
+    """A posterior that foretells what a new event will be."""
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """Predictions for rows (n, inputs), n >= 0, of values that are in the fields' domains.
+
+        Central intervals are named `lower` and `upper`, and hold `level` of the probability, which is between 0 and 1.
+        """
+
+
+class Predicts(Model, Protocol):
+    """A model whose posteriors are `Predicting`. A model need not be one."""
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        """Those of `fields` that a prediction needs, without what is predicted; may be none."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the k columns of predictions (n, k); () if there are none, or if they have no names."""
+
+
+def predicts(model: Model) -> TypeGuard[Predicts]:
+    """Whether a model's posteriors predict."""
+    return hasattr(model, "inputs")
 
 
 def is_conjugate(model: Model) -> TypeGuard[Conjugate]:

@@ -15,9 +15,9 @@ from streaminfer.families import gamma
 from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Option, OptionsError, Section, Text
-from streaminfer.models.predictive import log_negative_binomial
+from streaminfer.models.predictive import log_negative_binomial, negative_binomial
 from streaminfer.models.priors import POSITIVE
 
 
@@ -62,6 +62,14 @@ class Poisson:
     def fields(self) -> tuple[Field, ...]:
         count = Field(self.field, "count")
         return (count,) if self.exposure is None else (count, Field(self.exposure, "positive"))
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return self.fields[1:]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -149,6 +157,11 @@ class PoissonPosterior:
     def log_predictive(self, events: Matrix) -> Vector:
         """Negative binomial with the event's exposure."""
         return log_negative_binomial(*self.model.split(events), self.shape, self.rate)
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of a new count: negative binomial with the row's exposure."""
+        exposures = np.ones(len(inputs)) if self.model.exposure is None else inputs[:, 0]
+        return negative_binomial(exposures, self.shape, self.rate, level)
 
     def log_evidence(self) -> float:
         """A(posterior) - A(prior) + log base measure."""

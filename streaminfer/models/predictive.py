@@ -1,4 +1,4 @@
-"""Predictive densities of the conjugate models, stable where the parameters are large."""
+"""Predictive densities and intervals of the conjugate models, stable where the parameters are large."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.families.special import gammaln
-from streaminfer.models.model import Vector
+from streaminfer.families.special import betainc, betaincc, gammaln, ndtri, stdtrit
+from streaminfer.models.model import Predictions, Vector
 
 _STIRLING_FROM: Final = 64.0
 """From here four terms of Stirling's series are exact in float64."""
+
+_SMOOTH: Final = 1e10
+"""Counts with a mean and a shape above this are as good as continuous."""
+_DIGITS: Final = 1e-12
+"""Quantiles of counts are whole numbers, or right to this part of themselves."""
 
 
 def log_rising(a: float, k: Vector) -> Vector:
@@ -44,6 +49,65 @@ def log_student_t(squares: Vector, dof: float, d: int, log_det: float | Vector) 
     """
     constant = float(log_rising(0.5 * dof, np.asarray(0.5 * d))) - 0.5 * d * math.log(dof * math.pi)
     return constant - 0.5 * log_det - 0.5 * (dof + d) * np.log1p(squares / dof)
+
+
+def student_t(location: NDArray[np.float64], scale: NDArray[np.float64], dof: float, level: float) -> Predictions:
+    """Mean, sd and central interval of t numbers, elementwise; NaN for a moment that does not exist."""
+    with np.errstate(over="ignore"):
+        half = -stdtrit(dof, 0.5 * (1 - level)) * scale
+        sd = scale * math.sqrt(dof / (dof - 2)) if dof > 2 else np.full_like(scale, np.nan)
+    mean = location if dof > 1 else np.full_like(location, np.nan)
+    return {"mean": mean, "sd": sd, "lower": location - half, "upper": location + half}
+
+
+def negative_binomial(exposure: Vector, shape: float, rate: float, level: float) -> Predictions:
+    """The same of counts k ~ Poisson(exposure x), x ~ Gamma(shape, rate); all (n,). Ends are counts in the interval."""
+    different, places = np.unique(exposure, return_inverse=True)
+    mean = different * (shape / rate)
+    sd = np.sqrt(mean) * np.sqrt(1 + different / rate)
+    tail = 0.5 * (1 - level)
+    ends = {"lower": _counts(tail, different, shape, rate), "upper": _counts(1 - tail, different, shape, rate)}
+    return {name: each[places] for name, each in {"mean": mean, "sd": sd, **ends}.items()}
+
+
+def _counts(p: float, exposure: Vector, shape: float, rate: float) -> Vector:
+    """The smallest counts k with P(at most k) >= p: by halving what lies between one below and one that is not.
+
+    Starts from mean + sd (z + skewness (z^2 - 1) / 6), z the normal quantile; sd skewness is 1 + 2 ratio.
+    """
+    ratio = exposure / rate
+    mean, sd = shape * ratio, np.sqrt(shape * ratio) * np.sqrt(1 + ratio)
+    z = ndtri(p)
+    guess: Vector = np.maximum(np.floor(mean + sd * z + (1 + 2 * ratio) * (z * z - 1) / 6), 0.0)
+    if shape >= _SMOOTH:
+        smooth = mean >= _SMOOTH
+        guess[~smooth] = _smallest(p, guess[~smooth], sd[~smooth], ratio[~smooth], shape)
+        return guess
+    return _smallest(p, guess, sd, ratio, shape)
+
+
+def _smallest(p: float, guess: Vector, sd: Vector, ratio: Vector, shape: float) -> Vector:
+    step = np.maximum(np.ceil(0.01 * sd), 1.0)
+    below, enough = np.maximum(guess - step, -1.0), guess
+    while (high := (below >= 0) & (_at_most(below, ratio, shape) >= p)).any():
+        enough, step = np.where(high, below, enough), 2 * step
+        below = np.where(high, np.maximum(below - step, -1.0), below)
+    while (low := _at_most(enough, ratio, shape) < p).any():
+        below, step = np.where(low, enough, below), 2 * step
+        enough = np.where(low, enough + step, enough)
+    while (enough - below > np.maximum(1.0, _DIGITS * enough)).any():
+        middle = np.floor(0.5 * (below + enough))
+        reached = _at_most(middle, ratio, shape) >= p
+        open_ = enough - below > 1
+        below, enough = np.where(open_ & ~reached, middle, below), np.where(open_ & reached, middle, enough)
+    return enough
+
+
+def _at_most(k: Vector, ratio: Vector, shape: float) -> Vector:
+    """P(at most k), ratio = exposure / rate: by the smaller of 1 / (1 + ratio) and its rest, which has its digits."""
+    counts = np.maximum(k, 0.0) + 1
+    rare = betaincc(counts, shape, ratio / (1 + ratio))
+    return np.where(k < 0, 0.0, np.where(ratio < 1, rare, betainc(shape, counts, 1 / (1 + ratio))))
 
 
 def _stirling_tail(x: NDArray[np.float64]) -> NDArray[np.float64]:

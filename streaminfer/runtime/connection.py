@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Self
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import key_listing, names, schemas
 from streaminfer.runtime.follower import Follower
-from streaminfer.runtime.key_follower import KeyFollower
+from streaminfer.runtime.key_follower import KeyedSnapshots, KeyFollower
 from streaminfer.runtime.key_listing import KeySummary
 from streaminfer.runtime.produce import check_spec, publish_rows
 from streaminfer.runtime.shards import Shards
@@ -50,6 +51,19 @@ class Connection:
             return None if found is None else _seen(spec, follower, found, key)
         finally:
             follower.close()
+
+    def by_key(self, spec: Spec, labels: AbstractSet[bytes]) -> SnapshotsByKey | None:
+        """The posteriors of several keys (in UTF-8) now, by one reading; None where there is none yet.
+
+        A key that no event has is there, with what all keys start from and `n_events` 0.
+        """
+        if spec.key is None:
+            raise ValueError(f"{spec.name}: its spec has no key, so there is one posterior for all events")
+        try:
+            found = KeyedSnapshots(spec, self.bus, labels, self._ids(spec))
+        except UnknownTopic:
+            return None
+        return SnapshotsByKey(spec, found) if found.are_there else None
 
     def keys(self, spec: Spec, after: str = "", limit: int = 100) -> list[KeySummary]:
         """The first keys of a keyed posterior after one, in the order of their bytes in UTF-8."""
@@ -143,6 +157,16 @@ class Connection:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class SnapshotsByKey:
+    """`found[label]` is the posterior of a key, made when it is asked for."""
+
+    def __init__(self, spec: Spec, found: KeyedSnapshots) -> None:
+        self._spec, self._found = spec, found
+
+    def __getitem__(self, label: bytes) -> PosteriorSnapshot:
+        return PosteriorSnapshot(self._spec, self._found.of(label), label.decode())
 
 
 def _seen(

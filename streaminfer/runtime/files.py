@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from json.encoder import encode_basestring as quoted
 from typing import Any, BinaryIO, Final
 
+from streaminfer.models.events import Field
 from streaminfer.models.reasons import ragged
 from streaminfer.runtime.cells import converters
 from streaminfer.spec import Spec
@@ -51,9 +52,10 @@ class Counted:
             yield line
 
 
-def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
+def read_csv(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
     """Rows under a header, as JSON objects; values are typed by the model's fields, all others by their look (see
-    `cells`), and the words of a document are what stands between white space.
+    `cells`), and the words of a document are what stands between white space. The fields that must be there are those
+    of events, or those that are `needed`.
 
     What is no number stays a string, and a row of a wrong length becomes a list, which says what is wrong with it:
     judging events is the worker's job.
@@ -62,7 +64,7 @@ def read_csv(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     header = next(rows, None)
     if header is None:
         raise FileError(f"{file}: is empty; its first line must name the columns")
-    for field in spec.event_fields:
+    for field in spec.event_fields if needed is None else needed:
         name = field.path[0]
         if len(field.path) > 1:
             raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")
@@ -114,7 +116,12 @@ def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
         raise FileError(f"{file}: line {lines.lines} is no CSV in UTF-8: {error}") from error
 
 
-def read_ndjson(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:  # noqa: ARG001 (every reader has these)
+def read_ndjson(
+    spec: Spec,  # noqa: ARG001 (every reader has these)
+    lines: Counted,
+    file: str,  # noqa: ARG001
+    needed: Sequence[Field] | None = None,  # noqa: ARG001
+) -> Iterator[bytes]:
     """One JSON value a line, passed on as it is; blank lines are not events."""
     for line in lines:
         if line.strip():

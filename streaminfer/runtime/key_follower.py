@@ -1,8 +1,10 @@
-"""Follows one key of a keyed posterior. The records of others are passed over by their record keys."""
+"""Some keys of a keyed posterior: one followed, or several read. Records of others are passed over by record keys."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,91 +32,155 @@ class Row(NamedTuple):
     numbers: Vector
 
 
-class KeyFollower:
-    """Reads the posterior partition of a key's shard from its start."""
+class ShardOfKeys:
+    """Reads the posterior partition of a shard from its start, and keeps what it has of some keys, all of that shard.
 
-    def __init__(self, spec: Spec, bus: Bus, key: str, schemas: Schemas = DECLARED) -> None:
-        self._spec, self._bus, self._schemas, self._label = spec, bus, schemas, label_of(key)
-        self._ending = b"/" + self._label
-        self._partition = Partition(names.topic(spec, "posterior"), names.shard_of(spec, self._label))
+    A key that nobody has met has no rows; its snapshot is what all keys start from.
+    """
+
+    def __init__(
+        self, spec: Spec, bus: Bus, shard: int, labels: AbstractSet[bytes], schemas: Schemas = DECLARED
+    ) -> None:
+        self._spec, self._bus, self._schemas, self._labels = spec, bus, schemas, labels
+        self._partition = Partition(names.topic(spec, "posterior"), shard)
         start = bus.starts(self._partition.topic)[self._partition.index]
         self._reader = bus.reader({self._partition: start})
         self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas)
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[bytes, dict[int, Row]] = {}
         self._changed = False
-        self._manifest: Snapshot | None = None
+        self.manifest: Snapshot | None = None
 
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """The key as of the newest manifest; one that is not there is None, or what all keys start from is fitted."""
-        if self._manifest is None:
+    def of(self, label: bytes) -> Snapshot | None:
+        """A key as of the newest manifest; None without one."""
+        if self.manifest is None:
             return None
-        if self._rows:
-            return self._of_key(self._manifest)
-        pooled = self._spec.key is not None and self._spec.key.pooled
-        return replace(self._manifest, n_events=0) if pooled else None
+        rows = self._rows.get(label)
+        if not rows:
+            return replace(self.manifest, n_events=0, statistics=self._spec.model.empty(), clocks={})
+        return _of_key(self._spec, self.manifest, rows)
 
-    def catch_up(self) -> Snapshot | None:
+    def catch_up(self) -> None:
         """Reads to the end of the topic as it is now."""
         end = self._bus.ends(self._partition.topic)[self._partition.index]
         while self._reader.position(self._partition) < end:
-            self.poll(1.0)
-        return self.snapshot
+            for _ in self.poll(1.0):
+                pass
 
-    def poll(self, timeout: float) -> list[Snapshot]:
-        """Snapshots in which the key has changed since the last call, oldest first."""
+    def poll(self, timeout: float) -> Iterator[None]:
+        """Takes in what has come, and stops at each manifest after which a key is another."""
         try:
             polled = self._reader.poll(timeout)
         except OutOfRange as error:
             if error.position > error.end:
                 raise
             self._reader.seek(error.partition, error.start)
-            return []
-        found = []
+            return
         for part in polled.slices:
             for record in part.records:
-                snapshot = self._add(record)
-                if snapshot is not None:
-                    found.append(snapshot)
-        return found
+                if self._add(record):
+                    yield
 
     def close(self) -> None:
         self._reader.close()
 
-    def _add(self, record: Record) -> Snapshot | None:
+    def _add(self, record: Record) -> bool:
+        """Whether it is a manifest after which a key is another."""
         key = record.key or b""
         try:
             if key == MANIFEST:
                 return self._complete(record)
-            if key.endswith(self._ending):
+            if key.split(b"/", 2)[-1] in self._labels:
                 place = key_records.place_of(key)
-                if place is not None and place.label == self._label:
-                    self._take(place.clock, record.value)
+                if place is not None and place.label in self._labels:
+                    self._take(place, record.value)
         except (WireError, DomainError) as error:
             log.error("%s offset %d cannot be read: %s", record.partition, record.offset, error)
-        return None
+        return False
 
-    def _take(self, clock: int, value: bytes | None) -> None:
+    def _take(self, place: key_records.Place, value: bytes | None) -> None:
         self._changed = True
+        rows = self._rows.setdefault(place.label, {})
         if value is None:
-            self._rows.pop(clock, None)
+            rows.pop(place.clock, None)
             return
-        versions, numbers = key_records.decode([self._label], [value], self._spec.model.size, self._schemas)
-        self._rows[clock] = Row(versions[0], numbers[0])
+        versions, numbers = key_records.decode([place.label], [value], self._spec.model.size, self._schemas)
+        rows[place.clock] = Row(versions[0], numbers[0])
 
-    def _complete(self, record: Record) -> Snapshot | None:
-        """What a manifest publishes of the key: nothing where it has not changed."""
+    def _complete(self, record: Record) -> bool:
         manifest = manifests.assembled(self._spec, self._assembler, record)
         if manifest is not None:
             model_of(self._spec, manifest)
-            self._manifest = manifest
+            self.manifest = manifest
         changed, self._changed = self._changed, False
-        return self.snapshot if changed else None
+        return changed
 
-    def _of_key(self, shard: Snapshot) -> Snapshot:
-        clocks = {
-            clock: Clock(row.numbers[key_records.NUMBERS :], float(row.numbers[2]), float(row.numbers[3]))
-            for clock, row in sorted(self._rows.items())
-        }
-        n_events = int(sum(row.numbers[0] for row in self._rows.values()))
-        return of_key(self._spec, shard, clocks, n_events, max(row.version for row in self._rows.values()))
+
+class KeyFollower:
+    """Follows one key."""
+
+    def __init__(self, spec: Spec, bus: Bus, key: str, schemas: Schemas = DECLARED) -> None:
+        self._spec, self._label = spec, label_of(key)
+        self._shard = ShardOfKeys(spec, bus, names.shard_of(spec, self._label), {self._label}, schemas)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The key as of the newest manifest; one that is not there is None, or what all keys start from is fitted."""
+        found = self._shard.of(self._label)
+        pooled = self._spec.key is not None and self._spec.key.pooled
+        return found if found is not None and (found.n_events > 0 or pooled) else None
+
+    def catch_up(self) -> Snapshot | None:
+        """Reads to the end of the topic as it is now."""
+        self._shard.catch_up()
+        return self.snapshot
+
+    def poll(self, timeout: float) -> list[Snapshot]:
+        """Snapshots in which the key has changed since the last call, oldest first."""
+        found = [self._readable() for _ in self._shard.poll(timeout)]
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def _readable(self) -> Snapshot | None:
+        try:
+            return self.snapshot
+        except (WireError, DomainError) as error:
+            log.error("%s: the key %r cannot be read: %s", self._spec.name, self._label[:40], error)
+            return None
+
+    def close(self) -> None:
+        self._shard.close()
+
+
+class KeyedSnapshots:
+    """Some keys of a posterior as they are now, from one reading of their shards; memory is that of these keys."""
+
+    def __init__(self, spec: Spec, bus: Bus, labels: AbstractSet[bytes], schemas: Schemas = DECLARED) -> None:
+        self._spec = spec
+        self._shards: dict[int, ShardOfKeys] = {}
+        for index in range(spec.shards):
+            own = {label for label in labels if names.shard_of(spec, label) == index}
+            self._shards[index] = ShardOfKeys(spec, bus, index, own, schemas)
+            try:
+                self._shards[index].catch_up()
+            finally:
+                self._shards[index].close()
+
+    @property
+    def are_there(self) -> bool:
+        """Whether every shard has a snapshot."""
+        return all(shard.manifest is not None for shard in self._shards.values())
+
+    def of(self, label: bytes) -> Snapshot:
+        """One of the keys; without events it is what all keys start from."""
+        found = self._shards[names.shard_of(self._spec, label)].of(label)
+        if found is None:
+            raise LookupError(f"{self._spec.name}: its shard of {label!r} has no snapshot yet")
+        return found
+
+
+def _of_key(spec: Spec, shard: Snapshot, rows: Mapping[int, Row]) -> Snapshot:
+    clocks = {
+        clock: Clock(row.numbers[key_records.NUMBERS :], float(row.numbers[2]), float(row.numbers[3]))
+        for clock, row in sorted(rows.items())
+    }
+    n_events = int(sum(row.numbers[0] for row in rows.values()))
+    return of_key(spec, shard, clocks, n_events, max(row.version for row in rows.values()))

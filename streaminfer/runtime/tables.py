@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from streaminfer.models.events import Field
 from streaminfer.runtime.files import MAX_LINE, BadFile, Counted, FileError, encode, nearest, read_csv, read_ndjson
@@ -18,7 +18,7 @@ PORTION: Final = 1000
 """Rows of a Parquet file that are read at once."""
 
 
-def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
+def read_parquet(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
     """Rows of a Parquet file; needs pyarrow, the extra `parquet`."""
     try:
         from pyarrow import ArrowException, Table, parquet
@@ -29,15 +29,17 @@ def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
             f"{file}: Parquet needs pyarrow: pip install pyarrow, or '.[parquet]' in a clone of streaminfer"
         ) from error
     total = lines.stream.seek(0, 2)
+    fields = spec.event_fields if needed is None else needed
+    time = _time(fields)
     try:
         opened = parquet.ParquetFile(lines.stream)
-        _check_columns(spec, opened.schema_arrow.names, file)
-        plain, unit = arrow.plain(opened.schema_arrow, spec.time_field)
-        lines.zoneless = arrow.lacks_zone(opened.schema_arrow, spec.time_field)
+        _check_columns(fields, opened.schema_arrow.names, file)
+        plain, unit = arrow.plain(opened.schema_arrow, time)
+        lines.zoneless = arrow.lacks_zone(opened.schema_arrow, time)
         for portion in opened.iter_batches(PORTION):
             for row in Table.from_batches([portion]).cast(plain, safe=False).to_pylist():
                 lines.lines += 1
-                yield _event(row, lines, file, spec.time_field, unit)
+                yield _event(row, lines, file, time, unit)
             lines.passed = total * lines.lines // max(1, opened.metadata.num_rows)
     except FileError:
         raise
@@ -46,15 +48,16 @@ def read_parquet(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
     lines.passed = total
 
 
-def read_avro(spec: Spec, lines: Counted, file: str) -> Iterator[bytes]:
+def read_avro(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
     """Records of an Avro object container file, whose schema is checked before anything is read by it."""
     from streaminfer.runtime.containers import Container  # with its codecs, for which nobody else should wait
 
-    field, unit = spec.time_field, 1
+    fields = spec.event_fields if needed is None else needed
+    field, unit = _time(fields), 1
     try:
         opened = Container(lines.stream)
         schema: Any = opened.schema
-        _check_columns(spec, [each["name"] for each in schema["fields"]], file)
+        _check_columns(fields, [each["name"] for each in schema["fields"]], file)
         if field is not None:
             unit = unit_of(schema, field)
             lines.zoneless = any(is_local(found) for found in leaves(schema, field))
@@ -99,8 +102,12 @@ def _undated(schema: Any, path: Sequence[str]) -> Any:
     return schema if path else {name: value for name, value in schema.items() if name != "logicalType"}
 
 
-def _check_columns(spec: Spec, columns: Sequence[str], file: str) -> None:
-    for field in spec.event_fields:
+def _time(fields: Sequence[Field]) -> Field | None:
+    return next((each for each in fields if each.kind == "time"), None)
+
+
+def _check_columns(fields: Sequence[Field], columns: Sequence[str], file: str) -> None:
+    for field in fields:
         if field.path[0] not in columns:
             raise FileError(
                 f"{file}: has no column {field.path[0]!r}, which the model reads{nearest(field.path[0], columns)}"
@@ -144,7 +151,14 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-Reader = Callable[[Spec, Counted, str], Iterator[bytes]]
+class Reader(Protocol):
+    """Rows of a file as JSON texts of events; a file without the fields of events, or those `needed`, is refused."""
+
+    def __call__(
+        self, spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None, /
+    ) -> Iterator[bytes]: ...
+
+
 KINDS: Final[dict[str, Reader]] = {
     ".csv": read_csv,
     ".ndjson": read_ndjson,
@@ -155,7 +169,7 @@ KINDS: Final[dict[str, Reader]] = {
     ".parquet": read_parquet,
     ".avro": read_avro,
 }
-STREAMED: Final = {"csv": read_csv, "ndjson": read_ndjson}
+STREAMED: Final[dict[str, Reader]] = {"csv": read_csv, "ndjson": read_ndjson}
 """What standard input may be."""
 
 

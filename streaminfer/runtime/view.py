@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streaminfer.models.bagged import Bagged, bagged
 from streaminfer.models.events import Field, Rejected, anew, bags_of, check
 from streaminfer.models.model import Moments, Posterior
-from streaminfer.runtime import names, topics_json
+from streaminfer.runtime import names, prediction, topics_json
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
@@ -170,6 +170,18 @@ class PosteriorSnapshot:
             found = self.posterior.log_predictive(matrix(self.spec.fields, several))
         return float(found[0]) if isinstance(rows, Mapping) else found
 
+    def predict(self, rows: Any, interval: float = 0.95) -> dict[str, Any]:
+        """What new events will be, by name: of one row (a mapping) numbers, of several, or a data frame, arrays.
+
+        Rows need the model's inputs only: not the target, and of some models nothing at all. `lower` and `upper`, if
+        the model has them, hold `interval` of the probability. Raises RowError, or CannotPredict.
+        """
+        one, several = isinstance(rows, Mapping), prediction.listed(rows)
+        read = prediction.read(prediction.inputs_of(self.spec), [_python_values(row) for row in several])
+        _refuse(read.rejected, 0)
+        found = prediction.predicted(self.posterior, read, interval)
+        return {name: prediction.first(values) if one else values for name, values in found.items()}
+
     def log_evidence(self) -> float:
         """log p(all events absorbed), the marginal likelihood; with forgetting each density to its weight's power.
 
@@ -215,7 +227,7 @@ class PosteriorSnapshot:
             }
         return {
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
-            "natural": _plain(self.posterior.natural),
+            "natural": plain(self.posterior.natural),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -239,7 +251,7 @@ class PosteriorSnapshot:
             "model": self.spec.kind,
             "family": self.posterior.family,
             **self._numbers(),
-            "log_evidence": _plain(np.float64(self.log_evidence())),
+            "log_evidence": plain(np.float64(self.log_evidence())),
             "score": self.score,
             "drift": self.drift,
             "epoch": snapshot.epoch,
@@ -251,13 +263,13 @@ class PosteriorSnapshot:
 
 
 def _moments_json(moments: Moments) -> dict[str, Any]:
-    document = {"mean": _plain(moments.mean), "sd": _plain(moments.sd)}
+    document = {"mean": plain(moments.mean), "sd": plain(moments.sd)}
     if moments.cov is not None and len(moments.cov) <= SMALL:
-        document["cov"] = _plain(moments.cov)
+        document["cov"] = plain(moments.cov)
     return document
 
 
-def _plain(value: NDArray[np.float64] | np.float64) -> Any:
+def plain(value: NDArray[np.float64] | np.float64) -> Any:
     """Numbers and nested lists; what is not finite becomes None, as JSON has no other word for it."""
     plain = value.tolist()
     return _without_nan(plain)

@@ -101,6 +101,27 @@ def _of_no_events(model: Any) -> Iterator[str]:
         yield f"has a posterior whose natural is no array of finite numbers of float64, but {_short(prior.natural)}"
     if not prior.moments():
         yield "has a posterior whose moments() name no parameter"
+    if hasattr(model, "inputs"):
+        yield from _of_predictions(model, prior)
+
+
+def _of_predictions(model: Any, prior: Any) -> Iterator[str]:
+    """A model need not predict; one with inputs does."""
+    inputs, outputs = model.inputs, getattr(model, "outputs", None)
+    if not isinstance(inputs, tuple) or not all(each in model.fields for each in inputs):
+        yield f"has inputs that are no tuple of some of its fields, but {_short(inputs)}"
+    if not isinstance(outputs, tuple) or not all(isinstance(each, str) for each in outputs):
+        yield f"has inputs, but no outputs that are a tuple of texts, but {_short(outputs)}"
+    if not callable(getattr(prior, "predict", None)):
+        yield "has inputs, but a posterior without the method predict"
+    found = prior.predict(np.empty((0, len(inputs))), 0.95)
+    if not isinstance(found, dict) or not found or not all(map(_is_of_no_rows, found.items())):
+        yield (
+            "has a posterior whose predict() of no rows is no dictionary of names with arrays (0,) or (0, k), but "
+            f"{_short(found)}"
+        )
+    if outputs and any(each.ndim == 2 and each.shape[1] != len(outputs) for each in found.values()):
+        yield f"has a posterior whose predict() has arrays of other than the {len(outputs)} columns of its outputs"
 
 
 def _sorts(made: object) -> list[type]:
@@ -122,6 +143,11 @@ def _is_method(made: type[Any], name: str) -> bool:
 def _is_vector(value: Any) -> bool:
     good = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64
     return good and bool(np.isfinite(value).all())
+
+
+def _is_of_no_rows(item: tuple[object, Any]) -> bool:
+    name, values = item
+    return isinstance(name, str) and isinstance(values, np.ndarray) and values.ndim in {1, 2} and not len(values)
 
 
 def _short(value: object) -> str:

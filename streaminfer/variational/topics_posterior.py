@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.bagged import Bagged
+from streaminfer.models.documents import Numbers
 from streaminfer.models.lda import Lda
-from streaminfer.models.model import Matrix, Moments, Vector
+from streaminfer.models.model import Matrix, Moments, Predictions, Vector
 from streaminfer.spec import Inference
 from streaminfer.variational import blend
 from streaminfer.variational.lda.completion import score
+from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.words import Block, published
 
@@ -52,8 +54,7 @@ class TopicsPosterior:
 
     def log_predictive(self, batch: Bagged) -> Vector:
         """log p(second half | first half) of each document, whose words fall to the halves by coins of the seed."""
-        places = {word: i for i, word in enumerate(self.words)}
-        at = np.array([places.get(label, -1) for label in batch.labels], dtype=np.intp)
+        at = self._places(batch.labels)
         known, new = at >= 0, int(np.count_nonzero(at < 0))
         rows = np.full((len(at), self.model.topics), self.model.concentration)
         rows[known] = self.natural[:, at[known]].T
@@ -62,6 +63,24 @@ class TopicsPosterior:
             return np.zeros(batch.documents.n)
         topics = Topics(rows, totals, self.model.local == "mean")
         return score(topics, batch.documents, self.model.alpha, self.model.seed).log_predictive
+
+    def predict(self, batch: Bagged) -> Predictions:
+        """The expected topics of each document, (n, K), gamma / sum gamma, by the local step of learning.
+
+        Words that the posterior does not have say nothing and are passed over; `words` (n,) are those that are left.
+        """
+        at, documents = self._places(batch.labels), batch.documents
+        known = documents.with_counts(np.where((at >= 0)[documents.words], documents.counts, 0.0))
+        if not len(known.words):
+            return {"topics": np.full((known.n, len(self.natural)), 1 / len(self.natural)), "words": known.lengths}
+        rows = np.ascontiguousarray(self.natural[:, at].T)  # of words that are not known it is any row
+        gamma = local(Topics(rows, self.natural.sum(axis=1)), known, self.model.alpha).gamma
+        return {"topics": gamma / gamma.sum(axis=1, keepdims=True), "words": known.lengths}
+
+    def _places(self, labels: Sequence[bytes]) -> Numbers:
+        """Which of `words` these are; -1 for one that is not among them."""
+        places = {word: i for i, word in enumerate(self.words)}
+        return np.array([places.get(label, -1) for label in labels], dtype=np.intp)
 
     def log_evidence(self) -> float:
         """Statistics do not tell it."""

@@ -106,7 +106,7 @@ def test_a_bus_that_is_no_bus(workplace: Workplace) -> None:
 
 def test_help_and_version(workplace: Workplace) -> None:
     text = workplace.programs.run("--help").out
-    commands = ("up", "run", "produce", "snapshot", "topics", "validate", "dead-letters", "demo")
+    commands = ("up", "run", "produce", "snapshot", "predict", "topics", "validate", "dead-letters", "demo")
     for command in commands:
         assert re.search(rf"^    {command}\s", text, re.MULTILINE)
     assert workplace.programs.run("--version").out.startswith("streaminfer ")

@@ -18,7 +18,17 @@ from scipy import optimize, special, stats
 
 from streaminfer import fit, parse_spec
 from streaminfer.families import beta, gamma
-from streaminfer.models.model import Conjugate, DomainError, Filter, Latent, Model, Posterior, is_conjugate
+from streaminfer.models.model import (
+    Conjugate,
+    DomainError,
+    Filter,
+    Latent,
+    Model,
+    Posterior,
+    Predicting,
+    Predicts,
+    is_conjugate,
+)
 from streaminfer.variational import base, coordinate_ascent
 from tests.contracts import test_approximate_models as approximate
 from tests.contracts import test_model_posteriors, test_model_priors, test_model_rows, test_models
@@ -242,7 +252,7 @@ def test_the_page_s_commands_and_outputs(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_member_and_its_links_lead_somewhere() -> None:
-    for sort in (Model, Conjugate, Latent, Filter, Posterior):
+    for sort in (Model, Conjugate, Latent, Filter, Posterior, Predicts, Predicting):
         for name in [*vars(sort), *inspect.get_annotations(sort)]:
             assert name.startswith("_") or re.search(rf"`(?:.*`, `)?{name}\b", PAGE), name
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):

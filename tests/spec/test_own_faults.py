@@ -13,7 +13,7 @@ from queue_models.waiting import WaitingTime
 
 from streaminfer import fit
 from streaminfer.models.events import Field
-from streaminfer.models.model import Conjugate, Filter, Latent, Model, is_conjugate
+from streaminfer.models.model import Conjugate, Filter, Latent, Model, Predicts, is_conjugate
 from streaminfer.models.options import Option, OptionsError, Section, Text
 from streaminfer.spec import own_faults, parse_spec
 from tests.spec.own import document, kind_of, line
@@ -103,6 +103,14 @@ FAULTS: dict[str, tuple[type, str]] = {
               "numbers of float64, but array([0, 0])"),
     "nan": (having(empty=lambda _: np.full(2, np.nan)), "what it builds has an empty() that is no array of 2 finite "
             "numbers of float64, but array([nan, nan])"),
+    "inputs": (having(inputs=(Field("x", "number"),)), "what it builds has inputs that are no tuple of some of its "
+               "fields, but (Field(name='x', kind='number', categories=(), path=('x',), most=100000),)"),
+    "inputs-list": (having(inputs=[]), "what it builds has inputs that are no tuple of some of its fields, but []"),
+    "no-outputs": (without(WaitingTime, "outputs"), "what it builds has inputs, but no outputs that are a tuple of "
+                   "texts, but None"),
+    "outputs": (having(outputs=(1,)), "what it builds has inputs, but no outputs that are a tuple of texts, but (1,)"),
+    "no-predict": (having(Visits, inputs=(), outputs=()), "what it builds has inputs, but a posterior without the "
+                   "method predict"),
     "improper": (having(proper=lambda _, rows: np.zeros(len(rows), bool)), "what it builds has a proper() that refuses "
                  "empty()"),
 }  # fmt: skip
@@ -119,7 +127,7 @@ def test_a_class_that_is_no_whole_model_is_one_exact_line(case: str, kind_of: Ca
 
 def test_the_faults_cover_every_member() -> None:
     told = " ".join(fault for _, fault in FAULTS.values())
-    for sort in (Model, Conjugate, Latent):
+    for sort in (Model, Conjugate, Latent, Predicts):
         for name in [*own_faults._methods(sort), *own_faults._properties(sort), *sort.__annotations__]:
             assert name in told, name
     assert own_faults._methods(Filter) == ["absorb"]

@@ -41,7 +41,7 @@ def halves(documents: Documents, seed: int) -> tuple[Documents, Documents]:
     whole = np.floor(np.minimum(documents.counts, LARGEST))
     thrown = np.random.default_rng(seed).binomial(whole.astype(np.int64), 0.5).astype(np.float64)
     first = np.where(documents.counts > LARGEST, 0.5 * documents.counts, thrown)
-    return _without_zeros(documents, first), _without_zeros(documents, documents.counts - first)
+    return documents.with_counts(first), documents.with_counts(documents.counts - first)
 
 
 def score(
@@ -65,10 +65,3 @@ def predicted(topics: Topics, documents: Documents, gamma: Matrix) -> Completed:
     density = np.einsum("ek,ek->e", theta[owners], means[documents.words])
     terms = documents.counts * np.log(np.maximum(density, LEAST))
     return Completed(np.bincount(owners, terms, documents.n).astype(np.float64, copy=False), documents.lengths)
-
-
-def _without_zeros(documents: Documents, counts: Vector) -> Documents:
-    some = counts > 0
-    entries = np.bincount(documents.owners[some], minlength=documents.n)
-    starts = np.concatenate([[0], np.cumsum(entries)]).astype(np.intp)
-    return Documents(starts, documents.words[some], counts[some])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streaminfer.families import gamma
 from streaminfer.models import pooled_counts, pooling, priors, totals
 from streaminfer.models.events import Field
-from streaminfer.models.model import Flags, Groups, Matrix, Moments, Vector
+from streaminfer.models.model import Flags, Groups, Matrix, Moments, Predictions, Vector
 from streaminfer.models.options import Option, Section, Text
 
 
@@ -53,6 +53,14 @@ class WaitingTime:
     @property
     def fields(self) -> tuple[Field, ...]:
         return (Field(self.field, "positive"),)
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -132,6 +140,14 @@ class WaitingTimePosterior:
         """Lomax: log shape - log(rate + t) - shape log(1 + t / rate)."""
         times = events[:, 0]
         return math.log(self.shape) - np.log(self.rate + times) - self.shape * np.log1p(times / self.rate)
+
+    def predict(self, inputs: Matrix, level: float) -> Predictions:
+        """The next waiting time: mean rate / (shape - 1), quantiles rate ((1 - p)^(-1 / shape) - 1)."""
+        lower, upper = (
+            self.rate * math.expm1(-math.log1p(-p) / self.shape) for p in (0.5 - level / 2, 0.5 + level / 2)
+        )
+        mean = self.rate / (self.shape - 1) if self.shape > 1 else math.nan
+        return {name: np.full(len(inputs), x) for name, x in {"mean": mean, "lower": lower, "upper": upper}.items()}
 
     def log_evidence(self) -> float:
         """A(posterior) - A(prior)."""
