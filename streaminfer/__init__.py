@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streaminfer.runtime.connection import Connection, connect
     from streaminfer.runtime.fit import fit
+    from streaminfer.runtime.frames import RowError
     from streaminfer.runtime.keyed_fit import KeyedPosteriors
-    from streaminfer.runtime.view import PosteriorSnapshot, RowError
+    from streaminfer.runtime.view import PosteriorSnapshot
     from streaminfer.spec import Spec, SpecError, load_spec, parse_spec
 
 __version__ = "0.1.0"
@@ -22,7 +23,7 @@ _HOMES = {
     "Connection": "streaminfer.runtime.connection",
     "KeyedPosteriors": "streaminfer.runtime.keyed_fit",
     "PosteriorSnapshot": "streaminfer.runtime.view",
-    "RowError": "streaminfer.runtime.view",
+    "RowError": "streaminfer.runtime.frames",
     "Spec": "streaminfer.spec",
     "SpecError": "streaminfer.spec",
     "connect": "streaminfer.runtime.connection",

@@ -33,7 +33,7 @@ def fit(
     model cannot read.
     """
     spec = _spec_of(spec)
-    rows = rows_of(spec, rows)
+    rows = rows_of(spec.event_fields, rows)
     if spec.words is not None:
         return fit_words(spec, spec.words, rows)
     if spec.inference.by_time and spec.time_field is None:

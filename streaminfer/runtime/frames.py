@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from streaminfer.models.events import Field
 from streaminfer.runtime.files import nearest
-from streaminfer.runtime.view import RowError
-from streaminfer.spec import Spec
 
 PORTION: Final = 10_000
 """Rows that are made at once."""
 
 
-def rows_of(spec: Spec, data: Any) -> Iterable[Mapping[str, Any]]:
-    """The rows of a table, with the columns that the spec reads; what is not a table is rows already.
+class RowError(ValueError):
+    """A row that the model cannot read; names the row, the field and the rule."""
+
+
+def rows_of(fields: Sequence[Field], data: Any) -> Iterable[Mapping[str, Any]]:
+    """The rows of a table, with the columns that the fields read; what is not a table is rows already.
 
     Raises RowError where a column is not there, and at the first row with a missing value.
     """
@@ -24,7 +27,7 @@ def rows_of(spec: Spec, data: Any) -> Iterable[Mapping[str, Any]]:
         rows: Iterable[Mapping[str, Any]] = data
         return rows
     columns = list(data.columns)
-    labels = {field.path[0]: field.label for field in spec.event_fields}
+    labels = {field.path[0]: field.label for field in fields}
     for name in labels:
         if columns.count(name) != 1:
             rule = "has no column" if name not in columns else "has more than one column"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,15 +46,6 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
 def outputs_of(spec: Spec) -> tuple[str, ...]:
     """The names of the columns of predictions (n, k), if they have any."""
     return spec.model.outputs if predicts(spec.model) else ()
-
-
-def listed(rows: Any) -> Sequence[Any]:
-    """One row, several, or those of a data frame (of pandas, or what has its `columns` and `to_dict`), in a list."""
-    if isinstance(rows, Mapping):
-        return [rows]
-    if hasattr(rows, "columns") and hasattr(rows, "to_dict"):
-        return list(rows.to_dict("records"))
-    return list(rows)
 
 
 def read(fields: Sequence[Field], rows: Sequence[object]) -> Read:

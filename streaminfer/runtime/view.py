@@ -16,6 +16,7 @@ from streaminfer.models.events import Field, Rejected, anew, bags_of, check
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names, prediction, topics_json
 from streaminfer.runtime.counting import counted
+from streaminfer.runtime.frames import RowError, rows_of
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational import blend
@@ -25,10 +26,6 @@ from streaminfer.wire.snapshots import iso
 
 SMALL: Final = 64
 """Covariances of vectors up to this length are in the JSON document."""
-
-
-class RowError(ValueError):
-    """A row that the model cannot read; names the row, the field and the rule."""
 
 
 def matrix(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]], first_row: int = 0) -> NDArray[np.float64]:
@@ -176,8 +173,9 @@ class PosteriorSnapshot:
         Rows need the model's inputs only: not the target, and of some models nothing at all. `lower` and `upper`, if
         the model has them, hold `interval` of the probability. Raises RowError, or CannotPredict.
         """
-        one, several = isinstance(rows, Mapping), prediction.listed(rows)
-        read = prediction.read(prediction.inputs_of(self.spec), [_python_values(row) for row in several])
+        one, inputs = isinstance(rows, Mapping), prediction.inputs_of(self.spec)
+        several = [rows] if one else rows_of(inputs, rows)
+        read = prediction.read(inputs, [_python_values(row) for row in several])
         _refuse(read.rejected, 0)
         found = prediction.predicted(self.posterior, read, interval)
         return {name: prediction.first(values) if one else values for name, values in found.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from streaminfer.models.model import Absorbed, Latent, Matrix, Posterior, Vector
 from streaminfer.variational.base import Base
 
-ITERATIONS: Final = 20
+ITERATIONS: Final = 100
 """Passes over a minibatch at most, if neither spec nor model (`most_passes`) says otherwise."""
 TOLERANCE: Final = 1e-6
 """A change of the statistics below this part of the largest of them is none, if the events' densities do not see it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from streaminfer import PosteriorSnapshot, RowError, fit, parse_spec
@@ -25,23 +26,12 @@ def line(data: dict[str, Any] | None = None) -> PosteriorSnapshot:
     return fit(parse_spec({"name": "demo", "data": data or {}, "model": LINE}), rows)
 
 
-class Frame:
-    """A data frame, as far as one is needed."""
-
-    def __init__(self, **columns: list[Any]) -> None:
-        self.columns, self._values = list(columns), columns
-
-    def to_dict(self, orient: str) -> list[dict[str, Any]]:
-        assert orient == "records"
-        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self._values.values(), strict=True)]
-
-
 def test_one_row_has_numbers_and_several_have_arrays() -> None:
     found = line()
     one = found.predict({"a": 1, "b": np.float64(2)})
     assert {name: type(value) for name, value in one.items()} == dict.fromkeys(["mean", "sd", "lower", "upper"], float)
     several = found.predict([{"a": 1, "b": 2}, {"a": 0, "b": 0, "y": "not looked at", "c": None}])
-    framed = found.predict(Frame(a=[1, 0], b=[2, 0]))
+    framed = found.predict(pd.DataFrame({"a": [1, 0], "b": [2, 0]}))
     for name, value in one.items():
         assert several[name].shape == (2,)
         assert several[name][0] == value

@@ -121,7 +121,7 @@ def test_draws_have_the_moments() -> None:
 
 
 def test_fit_names_the_row_that_is_no_document() -> None:
-    from streaminfer.runtime.view import RowError
+    from streaminfer.runtime.frames import RowError
 
     with pytest.raises(RowError, match="row 9: words: a list of words must have texts only"):
         fit(word_spec(), [*documents(9), {"words": [1]}])
