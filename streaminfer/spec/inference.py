@@ -106,7 +106,7 @@ INFERENCE: Final = Section(
         Option(
             "local_iterations",
             Integer(1, 10_000),
-            "Passes over a minibatch at most, if svb learns a model with latent variables. Not set means 100, of lda 20.",
+            "Passes over a minibatch at most, if svb learns a model with latent variables. Not set: 100, of lda 20.",
             None,
         ),
         Option("step", STEP, "The sizes of the steps of svi.", None),
