@@ -68,9 +68,9 @@ def test_every_value_of_the_document() -> None:
     assert found == {
         "name": "coins", "key": None, "version": 7, "n_events": 4, "n_effective": 4, "n_lost": 1, "n_dead_lettered": 2,
         "n_damped": 3, "n_rejected": 6, "n_unconverged": 3, "n_dropped": 8, "staleness": 9, "exactness": "exact",
-        "method": "svb", "model": "bernoulli", "family": "beta", "natural": [4.0, 2.0], "score": -0.75, "drift": None, "read_to": 5,
-        "epoch": 2, "frontier": {"coins.events-0": 10, "coins.events-1": 20}, "fingerprint": spec.fingerprint,
-        "created_at": "2023-11-14T22:13:20.123Z",
+        "method": "svb", "model": "bernoulli", "family": "beta", "natural": [4.0, 2.0], "score": -0.75, "drift": None,
+        "read_to": 5, "epoch": 2, "frontier": {"coins.events-0": 10, "coins.events-1": 20},
+        "fingerprint": spec.fingerprint, "created_at": "2023-11-14T22:13:20.123Z",
     }  # fmt: skip
 
 
