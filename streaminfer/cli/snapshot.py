@@ -169,6 +169,8 @@ def print_summary(found: PosteriorSnapshot) -> None:
     counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
               "rejected": snapshot.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+    if snapshot.n_unconverged:
+        rest += f", {counted(snapshot.n_unconverged, 'event')} from steps that did not converge"
     if found.spec.inference.windowed:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
     elif snapshot.clocks:

@@ -245,7 +245,9 @@ def truth(value: object) -> object:
     return int(found) if type(found) is bool else value
 
 
+@np.errstate(invalid="ignore")
 def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Of a whole column; bytes of others may hold a NaN that signals, of which numpy would warn."""
     good: NDArray[np.bool_]
     match field.kind:
         case "number":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.models.model import Vector
 from streaminfer.runtime import names
 from streaminfer.runtime.pane_store import MOST_BATCHES
+from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.tape import Minibatch
 from streaminfer.spec import Spec
 from streaminfer.wire import panes
@@ -15,14 +17,18 @@ from streaminfer.wire.avro import Schemas
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.panes import Place, Shelf
 
+WAIT: Final = 0.1
+"""Seconds that one look waits for records; between looks a worker shows that it is alive."""
+
 log = logging.getLogger(__name__)
 
 
 class VisitedBatches:
     """Follows the topic that masters keep batches on, one pass behind: so every batch is as the last pass left it.
 
-    When a worker sees a snapshot of a new pass, all batches of the pass before are on the topic, as each was committed
-    with its snapshot. Within a pass a batch changes only by the increment that is made of it here.
+    Each batch is committed with its snapshot. So when a worker sees a snapshot of a new pass, all batches of the pass
+    before are on the topic, or become visible soon: Kafka ends a transaction partition by partition. Within a pass a
+    batch changes only by the increment that is made of it here.
     """
 
     def __init__(self, spec: Spec, bus: Bus, schemas: Schemas) -> None:
@@ -33,24 +39,42 @@ class VisitedBatches:
         self._shelf = Shelf(spec.fingerprint, size, records, schemas, least=0)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[0]})
         self._epoch = 0
+        self._end: int | None = None
+        """Where the batches of the passes before end on the topic, once that is known."""
+
+    def ready(self, epoch: int) -> bool:
+        """Whether all is known that passes before this one have left; each call reads on until it is."""
+        if epoch == self._epoch:
+            return True
+        topic = self._partition.topic
+        if self._end is None and self._bus.hidden(topic)[0]:
+            return False
+        if self._end is None:
+            self._end = self._bus.ends(topic)[0]
+        if self._reader.position(self._partition) < self._end:
+            self._read()
+        if self._reader.position(self._partition) < self._end:
+            return False
+        self._epoch, self._end = epoch, None
+        return True
 
     def statistics(self, batch: Minibatch) -> Vector | None:
-        """What the last pass made of a batch; None if that was nothing."""
+        """What the last pass made of a batch of the pass that is `ready`; None if that was nothing."""
         if batch.epoch != self._epoch:
-            self._catch_up()
-            self._epoch = batch.epoch
-        found = self._shelf.pane(Place(batch.partition.index, batch.begin))
+            raise ValueError(f"pass {batch.epoch} is asked for, and {self._epoch} is ready")
+        try:
+            found = self._shelf.pane(Place(batch.partition.index, batch.begin))
+        except WireError as error:
+            raise Fatal(f"{self._partition}: what the posterior has of a batch cannot be read: {error}") from error
         return found.statistics if found is not None and found.n_events else None
 
     def close(self) -> None:
         self._reader.close()
 
-    def _catch_up(self) -> None:
-        end = self._bus.ends(self._partition.topic)[0]
-        while self._reader.position(self._partition) < end:
-            for part in self._reader.poll(1.0).slices:
-                for record in part.records:
-                    try:
-                        self._shelf.add(record.key, record.value)
-                    except WireError as error:
-                        log.error("%s offset %d is not a batch: %s", record.partition, record.offset, error)
+    def _read(self) -> None:
+        for part in self._reader.poll(WAIT).slices:
+            for record in part.records:
+                try:
+                    self._shelf.add(record.key, record.value)
+                except WireError as error:
+                    log.error("%s offset %d is not a batch: %s", record.partition, record.offset, error)

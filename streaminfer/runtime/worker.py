@@ -238,6 +238,8 @@ class Worker:
         inference, snapshot = self._spec.inference, self._shards.snapshot
         if snapshot is None and self._spec.words is not None:
             return 0  # rows of words are missing, and come
+        if self._batches is not None and snapshot is not None and not self._batches.ready(snapshot.epoch):
+            return 0  # what the passes before have left is not all known yet
         ahead = sum(len(tape.ahead) for tape in self._tapes.values())
         n_events = 0 if snapshot is None else snapshot.n_events
         # With more the master would find the base too old.

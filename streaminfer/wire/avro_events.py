@@ -94,7 +94,8 @@ class AvroEvents:
         same = [place for place in places if len(values[place] or b"") == size]
         if same:
             table = np.frombuffer(b"".join(values[place] or b"" for place in same), plan.dtype)
-            columns = [table[str(j)].astype(np.float64) for j in range(len(self._fields))]
+            with np.errstate(invalid="ignore"):  # of a NaN that signals, which is refused below
+                columns = [table[str(j)].astype(np.float64) for j in range(len(self._fields))]
             found.put(same, check_matrix(found.fields, np.stack(columns, axis=1)))
         return [place for place in places if len(values[place] or b"") != size] if len(same) < len(places) else []
 

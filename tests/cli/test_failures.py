@@ -53,23 +53,28 @@ def test_some_dead_letters_are_told_and_are_no_failure(programs: Programs, workp
     bus, mixed = f"embedded:{programs.folder / 'bus'}", programs.folder / "mixed.csv"
     mixed.write_text("y,z\n" + "1,1\n" * 10 + ",1\n" * 3 + "2,1\n4\n")
     sent = programs.run("produce", workplace.spec, mixed, "--json", "--bus", bus)
-    told = "5 of them will be dead letters; commonest reason: y: is empty, must be 0 or 1 (3)"
+    told = "5 of them will be dead letters; commonest reason: y: is empty, must be 0 or 1, or true or false (3)"
     assert told in sent.err.splitlines()[-1]
     assert sent.documents[0]["dead_letters"] == 5
-    assert sent.documents[0]["reasons"][0] == {"count": 3, "reason": "y: is empty, must be 0 or 1"}
+    assert sent.documents[0]["reasons"][0] == {"count": 3, "reason": "y: is empty, must be 0 or 1, or true or false"}
     up = programs.run("up", workplace.spec, "--until-idle", "--bus", bus)
     assert up.err.splitlines()[-1] == (
-        "coin: ended, 10 events in the posterior, 5 dead letters; commonest reason: y: is empty, must be 0 or 1 (3)"
+        "coin: ended, 10 events in the posterior, 5 dead letters; "
+        "commonest reason: y: is empty, must be 0 or 1, or true or false (3)"
     )
     summary = programs.run("dead-letters", workplace.spec, "--summary", "--bus", bus).out.splitlines()
     assert [" ".join(line.split()) for line in summary] == [
         "count reason example",
-        '3 y: is empty, must be 0 or 1 {"y":"","z":"1"}',
+        '3 y: is empty, must be 0 or 1, or true or false {"y":"","z":1}',
         '1 row has 1 field, the header has 2 [{"row":["4"],"header_fields":2}]',
-        '1 y: must be 0 or 1 (got 2) {"y":2,"z":"1"}',
+        '1 y: must be 0 or 1, or true or false (got 2) {"y":2,"z":1}',
     ]
     (first,) = programs.run("dead-letters", workplace.spec, "--summary", "--limit", 1, "--json", "--bus", bus).documents
-    assert (first["count"], first["reason"], first["example"]) == (3, "y: is empty, must be 0 or 1", '{"y":"","z":"1"}')
+    assert (first["count"], first["reason"], first["example"]) == (
+        3,
+        "y: is empty, must be 0 or 1, or true or false",
+        '{"y":"","z":1}',
+    )
     limited = programs.run("dead-letters", workplace.spec, "--limit", 2, "--bus", bus)
     assert len(limited.out.splitlines()) == 3
     assert limited.err == "the first 2 of 5 dead letters (--limit)\n"
@@ -86,12 +91,12 @@ def test_a_run_of_dead_letters_alone_fails(programs: Programs, workplace: Workpl
     first = programs.run("up", workplace.spec, "--data", bad, "--until-idle", "--bus", bus, code=1)
     assert first.err.splitlines()[-1] == (
         "coin: failed, every new event is a dead letter, 0 events in the posterior, 2 dead letters; "
-        "commonest reason: y: must be 0 or 1 (got 'no', ...) (2)"
+        "commonest reason: y: must be 0 or 1, or true or false (got 'no', ...) (2)"
     )
     programs.run("up", workplace.spec, "--data", workplace.data, "--until-idle", "--bus", bus)
     sent = programs.run("produce", workplace.spec, bad, "--bus", bus, code=1)
     assert "2 events" in sent.err
-    assert "every one of them will be a dead letter; commonest reason: y: must be 0 or 1" in sent.err
+    assert "every one of them will be a dead letter; commonest reason: y: must be 0 or 1, or true or false" in sent.err
     second = programs.run("up", workplace.spec, "--until-idle", "--bus", bus, code=1)
     assert (
         "coin: failed, every new event is a dead letter, 100 events in the posterior, 4 dead letters, 2 of them new"

@@ -27,12 +27,12 @@ def test_the_status_line() -> None:
     keyed = spec(key="city")
     snapshot = Snapshot(keyed.fingerprint, 3, np.zeros(2), {}, n_events=1, n_keys=1, n_dead_lettered=1)
     line = describe(keyed, Status(None, snapshot, 0, 1, 1), Rate())
-    assert (
-        line == "coin: 1 event in the posterior, 0 to come, 0/s, 1 key, version 3, 1 process, 1 restart, 1 dead letter"
-    )
+    told = "coin: 1 event in the posterior, 1 dead letter, 0 to come, 0/s, 1 key, version 3, 1 process, 1 restart"
+    assert line == told
     several = Status(None, replace(snapshot, n_events=2, n_keys=2, n_dead_lettered=2), 0, 2, 2)
     line = describe(keyed, several, Rate())
-    assert line.endswith("2 keys, version 3, 2 processes, 2 restarts, 2 dead letters")
+    assert line.startswith("coin: 2 events in the posterior, 2 dead letters, ")
+    assert line.endswith(" 2 keys, version 3, 2 processes, 2 restarts")
 
 
 def test_the_progress_of_a_load() -> None:
@@ -47,6 +47,13 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("1 event; ")
     assert lines[2].startswith("drift: 1 alarm, the newest after 1 event; ")
+
+
+def test_the_counts_of_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {"n_lost": 2, "n_dead_lettered": 1, "n_damped": 3, "n_rejected": 4, "n_unconverged": 1_024}
+    print_summary(PosteriorSnapshot(spec(), replace(fit(spec(), [{"y": 1}]).snapshot, **counts)))
+    told = "1 event, 2 lost, 1 in dead-letters, 3 damped, 4 rejected, 1,024 events from steps that did not converge; "
+    assert capsys.readouterr().out.splitlines()[1].startswith(told)
 
 
 def test_a_line() -> None:

@@ -10,9 +10,7 @@ from tests.faults.identical import CASES, SERIAL
 from tests.faults.programs import Programs, document
 from tests.faults.test_kills import play
 
-EVERY = [
-    (model, method) for model in CASES for method in ("svb", "svi") if (model, method) != ("probit_regression", "svi")
-]
+EVERY = [(model, method) for model in CASES for method in ("svb", "svi")]
 IN_EVERY_RUN = {
     "embedded": [("lda", "svb")],
     "kafka": [("logistic_regression", "svi")],

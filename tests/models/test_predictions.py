@@ -15,6 +15,8 @@ from scipy import integrate, special, stats
 from streaminfer.families.special import stdtrit
 from streaminfer.models.model import Predictions, predicts
 from streaminfer.models.predictive import negative_binomial, student_t
+from streaminfer.variational import base
+from streaminfer.variational.svb import change
 from tests.contracts.model_harness import extremes
 from tests.models.examples import EXAMPLES, Example, build, model_of
 from tests.models.latent_examples import LATENT_EXAMPLES
@@ -29,9 +31,7 @@ def learned(example: Example, n: int = 60, seed: int = 3) -> Any:
     model, events = model_of(example), example.events(np.random.default_rng(seed), n)
     if hasattr(model, "statistics"):
         return model.posterior(model.statistics(events))
-    prior = model.posterior(model.empty())
-    learn = model.absorb if hasattr(model, "absorb") else model.expected
-    return model.posterior(learn(prior, events))
+    return model.posterior(change(model, base.prior(model), events).statistics)
 
 
 def example_of(name: str) -> Example:

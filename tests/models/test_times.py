@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streaminfer.models import times
 from streaminfer.models.events import RULES, Field, check
+from streaminfer.models.reasons import broken, with_value
 
 AT = (Field("k", "number"), Field("timestamp", "time", path=("at",)))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +56,9 @@ def test_what_is_no_time_makes_no_event(value: object) -> None:
     good = {"k": 1, "at": "2024-05-01T12:00:00Z"}
     found = check(AT, [good, {"k": 1, "at": value}, {"k": 2, "at": 5}])
     assert found.events.tolist() == [[1, 1_714_564_800], [2, 5]]
-    assert [(each.row, each.reason) for each in found.rejected] == [(1, f"timestamp (from at): {RULES['time']}")]
+    reason = with_value(*broken(RULES["time"], value))
+    assert RULES["time"] in reason
+    assert [(each.row, each.reason) for each in found.rejected] == [(1, f"timestamp (from at): {reason}")]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_truths_categories_and_keys() -> None:
     assert {key: each.n_events for key, each in keyed.items()} == {"1": 3, "2": 1}
     numbers = {"kind": "categorical", "field": "n", "categories": ["1", "2"]}
     assert fit(spec_of(numbers), data).snapshot.statistics.tolist() == [3, 1]
-    with pytest.raises(RowError, match="row 0: y: must be a number"):
+    with pytest.raises(RowError, match="row 0: y: expected a number, got True"):
         fit(spec_of({"kind": "gaussian", "fields": ["y"]}), data)
 
 

@@ -108,7 +108,7 @@ def test_no_rows_give_no_keys() -> None:
     ("row", "text"),
     [
         ({"k": 1}, "row 5: city: is missing"),
-        ({"k": 1, "city": ""}, "row 5: city: must be a text of 1 to 256 bytes, or a whole number (got '')"),
+        ({"k": 1, "city": ""}, "row 5: city: is empty, must be a text of 1 to 256 bytes, or a whole number"),
         ({"k": -1, "city": "b"}, "row 5: k: must be a whole number"),
     ],
 )

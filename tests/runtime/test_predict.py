@@ -52,10 +52,10 @@ def test_the_interval_is_as_wide_as_asked() -> None:
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ({"a": 1}, "row 1: b: is missing (got None)"),
-        ({"a": "x", "b": 2}, "row 1: a: must be a number of size at most 1e+100 (got 'x')"),
+        ({"a": 1}, "row 1: b: is missing"),
+        ({"a": "x", "b": 2}, "row 1: a: expected a number, got 'x'"),
         ({"a": float("nan"), "b": 2}, "row 1: a: must be a number of size at most 1e+100 (got nan)"),
-        ([1, 2], "row 1: an event must be an object with named fields (got [1, 2])"),
+        ([1, 2], "row 1: an event must be an object with named fields (got a list of 2 values)"),
     ],
 )
 def test_a_bad_row_is_told_by_its_number(row: Any, text: str) -> None:

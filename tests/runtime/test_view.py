@@ -58,7 +58,7 @@ def test_every_value_of_the_document() -> None:
     spec = parse_spec(document("bernoulli", name="coins"))
     snapshot = Snapshot(
         spec.fingerprint, 7, np.array([3.0, 1.0]), {1: 20, 0: 10}, read_to=5, n_events=4, n_lost=1, n_dead_lettered=2,
-        n_damped=3, n_rejected=6, n_dropped=8, score=-3.0, staleness=9, created_at=1_700_000_000_123,
+        n_damped=3, n_rejected=6, n_unconverged=3, n_dropped=8, score=-3.0, staleness=9, created_at=1_700_000_000_123,
         epoch=2,
     )  # fmt: skip
     found = PosteriorSnapshot(spec, snapshot).to_json()
@@ -67,10 +67,10 @@ def test_every_value_of_the_document() -> None:
     assert found.pop("log_evidence") == pytest.approx(np.log(1 / 20))
     assert found == {
         "name": "coins", "key": None, "version": 7, "n_events": 4, "n_effective": 4, "n_lost": 1, "n_dead_lettered": 2,
-        "n_damped": 3, "n_rejected": 6, "n_dropped": 8, "staleness": 9, "exactness": "exact", "method": "svb",
-        "model": "bernoulli", "family": "beta", "natural": [4.0, 2.0], "score": -0.75, "drift": None, "read_to": 5,
-        "epoch": 2, "frontier": {"coins.events-0": 10, "coins.events-1": 20}, "fingerprint": spec.fingerprint,
-        "created_at": "2023-11-14T22:13:20.123Z",
+        "n_damped": 3, "n_rejected": 6, "n_unconverged": 3, "n_dropped": 8, "staleness": 9, "exactness": "exact",
+        "method": "svb", "model": "bernoulli", "family": "beta", "natural": [4.0, 2.0], "score": -0.75, "drift": None,
+        "read_to": 5, "epoch": 2, "frontier": {"coins.events-0": 10, "coins.events-1": 20},
+        "fingerprint": spec.fingerprint, "created_at": "2023-11-14T22:13:20.123Z",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from streaminfer.models.model import Posterior
 from streaminfer.spec import Spec, parse_spec
-from streaminfer.variational import base, epochs, fold, methods
+from streaminfer.variational import base, epochs, fold, memoized, methods
 from streaminfer.variational.fold import Outcome
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -39,13 +39,13 @@ def blobs(n: int, seed: int = 1) -> np.ndarray:
 
 def increment(spec: Spec, snapshot: Snapshot, events: np.ndarray, begin: int, end: int, **fields: Any) -> Increment:
     """What a worker would send of events [begin, end) that starts from a snapshot."""
-    step = methods.learn(
-        spec.model, spec.inference, base.of(spec.model, spec.inference, snapshot), events[begin:end], None
-    )
+    newest, own = base.of(spec.model, spec.inference, snapshot), memoized.held(snapshot, 0, begin)
+    step = methods.learn(spec.model, spec.inference, newest, events[begin:end], None, own)
     known: dict[str, Any] = {
         "fingerprint": "f", "writer": "w", "topic": "t", "partition": 0, "begin": begin, "end": end,
         "n_events": end - begin, "n_dead_lettered": 0, "n_lost": 0, "base_version": snapshot.version,
         "score": step.score, "statistics": step.statistics, "epoch": snapshot.epoch,
+        "n_unconverged": step.n_unconverged,
     }  # fmt: skip
     return Increment(**{**known, **fields})
 

@@ -99,6 +99,21 @@ def test_events_scores_letters_and_losses_are_counted_once(method: str) -> None:
     assert seen[0][2:] == (3, 16)
 
 
+@pytest.mark.parametrize("method", ["svi", "memoized"])
+def test_events_of_steps_that_did_not_converge_are_those_of_one_pass(method: str) -> None:
+    spec, events, seen = mixture(method, 3, minibatch=20), blobs(N), []
+    snapshot = started(spec)
+    for _ in range(3):
+        for begin in range(0, N, 20):
+            doubtful = 7 if begin == 20 else 0
+            given = increment(spec, snapshot, events, begin, begin + 20, n_unconverged=doubtful)
+            snapshot, _ = folded(spec, snapshot, given)
+            seen.append(snapshot.n_unconverged)
+        snapshot = epochs.turned(epochs.fixed(snapshot, {0: N}), 3)
+    assert seen == [0, 7, 7] * 3
+    assert snapshot.n_unconverged == 7, "the last pass does not turn"
+
+
 def test_steps_of_later_passes_stand_for_as_many_events() -> None:
     spec = mixture("svi", 3, minibatch=16, components=2, step={"tau": 0.0, "kappa": 1.0})
     seen = [visit.snapshot for visit in visits(spec, blobs(N))]

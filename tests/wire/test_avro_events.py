@@ -248,6 +248,18 @@ def test_the_fast_way_says_what_the_slow_one_says(tmp_path: Any) -> None:
     assert len({bad.reason for bad in ours.bad}) >= 6
 
 
+@pytest.mark.parametrize("k", [b"\1\0\0\0\0\0\xf0\x7f", b"\xff" * 6 + b"\xf7\xff"])
+@pytest.mark.parametrize("e", [b"\1\0\x80\x7f", b"\xff\xff\xbf\xff"])
+def test_a_nan_that_signals_is_a_bad_event_without_a_warning(tmp_path: Any, k: bytes, e: bytes) -> None:
+    """Warnings are errors in this suite; numpy warns of such a NaN in a cast or a floor."""
+    schema = record(("e", "float"), ("k", "double"))
+    made, head = AvroEvents(spec_of(schema, tmp_path), 4, DECLARED), framed(schema, {"k": 0, "e": 1})[:5]
+    one = np.array(1, "<f4").tobytes()
+    found = made.decode([head + one + k, head + e + bytes(8), head + one + bytes(8)])
+    assert (found.events.tolist(), found.places.tolist()) == ([[0, 1]], [2])
+    assert [bad.reason.partition(":")[0] for bad in found.bad] == ["k", "e"]
+
+
 LEAVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 
 

@@ -177,3 +177,38 @@ def test_only_so_many_records_are_held() -> None:
     ((key, data),) = _records({Place(0, 7): Pane(1, VALUES)})
     with pytest.raises(BadValue, match="more than 3 records of live panes"):
         shelf.add(key, data)
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 20, panes.ENVELOPE + 8])
+def test_one_pane_of_a_shelf(max_bytes: int) -> None:
+    """The newest of its place, in however many records; batches may have no event."""
+    shelf = Shelf(FINGERPRINT, SIZE, 100, least=0)
+    for place, pane, version in [
+        (Place(2, 7), Pane(4, VALUES), 1), (Place(2, 8), Pane(0, 0 * VALUES), 1), (Place(2, 7), Pane(5, 2 * VALUES), 3)
+    ]:  # fmt: skip
+        for record in panes.encode(place, pane, FINGERPRINT, version, max_bytes):
+            shelf.add(*record)
+    found, empty = shelf.pane(Place(2, 7)), shelf.pane(Place(2, 8))
+    assert found is not None
+    assert (found.n_events, found.statistics.tolist()) == (5, (2 * VALUES).tolist())
+    assert empty is not None
+    assert (empty.n_events, empty.statistics.tolist()) == (0, [0.0] * SIZE)
+    assert shelf.pane(Place(2, 9)) is None
+    assert shelf.pane(Place(7, 2)) is None
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_one_pane_that_is_not_whole(gone: int) -> None:
+    shelf = Shelf(FINGERPRINT, SIZE, 100)
+    records = panes.encode(Place(2, 7), Pane(4, VALUES), FINGERPRINT, 1, panes.ENVELOPE + 8)
+    assert len(records) == 3
+    for i, record in enumerate(records):
+        if i != gone:
+            shelf.add(*record)
+    with pytest.raises(BadValue, match="pane 7 of clock 2 is not whole"):
+        shelf.pane(Place(2, 7))
+    shelf.add(*panes.encode(Place(2, 7), Pane(4, VALUES), FINGERPRINT, 2, panes.ENVELOPE + 8)[gone])
+    with pytest.raises(BadValue, match="pane 7 of clock 2 is not whole"):
+        shelf.pane(Place(2, 7))
+    shelf.add(records[0][0], None)
+    assert shelf.pane(Place(2, 7)) is None

@@ -46,7 +46,7 @@ def test_a_byte_that_is_neither_true_nor_false_is_a_dead_letter(tmp_path: Path, 
     good = framed(record(("y", kind)), {"y": True})
     decoded = format_of(coin(tmp_path, kind)).decode([good, good[:-1] + b"\2", good])
     assert decoded.events.tolist() == [[1], [1]]
-    assert [(each.place, each.reason) for each in decoded.bad] == [(1, "y: must be 0 or 1, or true or false")]
+    assert [(each.place, each.reason) for each in decoded.bad] == [(1, "y: must be 0 or 1, or true or false (got 2)")]
 
 
 def test_a_boolean_of_a_schema_is_for_0_and_1_alone(tmp_path: Path) -> None:
