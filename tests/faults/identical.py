@@ -18,6 +18,11 @@ SERIAL: dict[str, Any] = {"linger_ms": 0, "max_staleness": 0}
 class Approximate(Case):
     """A case without an exact answer: what can be checked of one posterior is that it has every row."""
 
+    @property
+    def named(self) -> list[dict[str, float]]:
+        """The rows of a model of numbers as `fit` takes them."""
+        return [dict(zip(self.header, map(float, row), strict=True)) for row in self.rows]
+
     def check(self, document: dict[str, Any]) -> None:
         assert document["n_events"] == len(self.rows)
         assert document["n_lost"] == document["n_rejected"] == document["n_damped"] == 0

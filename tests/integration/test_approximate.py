@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -24,16 +22,12 @@ CHOSEN = {
 LATER = {bus: [each for each in ALL if each not in rows] for bus, rows in CHOSEN.items()}
 
 
-def _named(header: list[str], rows: list[list[Any]]) -> list[dict[str, float]]:
-    return [dict(zip(header, map(float, row), strict=True)) for row in rows]
-
-
 def check(programs: Programs, url: str, model: str, method: str) -> None:
     case = CASES[model](EVENTS)
     path = case.write_spec(programs.folder / "spec.yaml", "several", method=method, minibatch=64)
     data, spec = case.write_csv(programs.folder / "data.csv"), load_spec(path)
     programs.run("up", path, "--data", data, "--workers", 3, "--until-idle", "--bus", url)
-    rows, held_out = (_named(case.header, each) for each in (case.rows, CASES[model](2000, seed=8).rows))
+    rows, held_out = case.named, CASES[model](2000, seed=8).named
     with connect(url) as bus:
         found = bus.snapshot(spec)
     assert found is not None

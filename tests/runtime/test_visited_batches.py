@@ -28,13 +28,14 @@ VALUES = np.random.default_rng(1).normal(size=N).round(2).tolist()
 ROWS = [{"x": x, "y": int(x > 0) if i % 4 else i % 3 % 2} for i, x in enumerate(VALUES)]
 
 
-def regression(kind: str = "logistic_regression", epochs: int = 3, minibatch: int = 4, **model: Any) -> Spec:
-    settings = {"minibatch": minibatch, "linger_ms": 0, "snapshot_ms": 1, "max_staleness": 0}
+def regression(kind: str = "logistic_regression", epochs: int = 3, partitions: int = 1, **options: Any) -> Spec:
+    settings = {"minibatch": 4, "linger_ms": 0, "snapshot_ms": 1, "max_staleness": 0}
+    settings |= {name: options.pop(name) for name in settings if name in options}
     return parse_spec(
         {
             "name": "demo",
-            "data": {"partitions": 1},
-            "model": {"kind": kind, "features": ["x"], "target": "y", **model},
+            "data": {"partitions": partitions},
+            "model": {"kind": kind, "features": ["x"], "target": "y", **options},
             "inference": {"method": "memoized", "epochs": epochs, **settings},
         }
     )
@@ -92,6 +93,23 @@ def test_passes_lead_to_what_one_batch_of_all_events_gives() -> None:
     first, last = (fit(regression(local="laplace", epochs=epochs), ROWS).snapshot.statistics for epochs in (1, 60))
     assert np.abs(first - whole).max() > 0.01
     np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("staleness", [0, 8])
+def test_workers_of_two_partitions_come_to_the_same(staleness: int) -> None:
+    """Each takes what the posterior has of its own batches away, whatever others visit meanwhile."""
+    spec = regression(local="laplace", epochs=40, partitions=2, max_staleness=staleness)
+    rig = Rig(spec)
+    rig.send(*lines(ROWS[:13]))
+    rig.send(*lines(ROWS[13:]), partition=1)
+    mark, services = IdleMark(spec, rig.bus), (rig.worker("a"), rig.worker("b"), rig.master())
+    rig.run(*services, rounds=5, seconds=0.25)
+    while not mark.reached(rig.snapshot()):
+        rig.run(*services, rounds=1, seconds=0.25)
+    found, whole = rig.snapshot(), fit(regression(local="laplace", minibatch=N), ROWS).snapshot
+    assert {each["writer"] for each in rig.increments() if each["epoch"] == 39} == {"a", "b"}
+    assert (found.epoch, found.n_events, found.n_batches, found.n_rejected) == (39, N, 6, 0)
+    np.testing.assert_allclose(found.statistics, whole.statistics, rtol=1e-4, atol=1e-4)
 
 
 class Hiding(SimulatedBus):
