@@ -30,8 +30,9 @@ def learned(example: Example, n: int = 60, seed: int = 3) -> Any:
     if hasattr(model, "statistics"):
         return model.posterior(model.statistics(events))
     prior = model.posterior(model.empty())
-    learn = model.absorb if hasattr(model, "absorb") else model.expected
-    return model.posterior(learn(prior, events))
+    if hasattr(model, "absorb"):
+        return model.posterior(model.absorb(prior, events).statistics)
+    return model.posterior(model.expected(prior, events))
 
 
 def example_of(name: str) -> Example:
