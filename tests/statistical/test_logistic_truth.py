@@ -1,6 +1,7 @@
 """Logistic regression in one pass against its true posterior, 20,000 events with features that are correlated by 0.7.
 
-The data and the draws of the truth are fixed, so there are no false alarms. Six other seeds of the data pass with 10 weights, three with 50.
+The data and the draws of the truth are fixed, so there are no false alarms. Six other seeds of the data pass with 10
+weights, three with 50.
 """
 
 from __future__ import annotations
