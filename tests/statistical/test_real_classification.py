@@ -20,12 +20,12 @@ from tests.variational.one_pass import one_pass
 
 
 class Real(NamedTuple):
-    """What is learned from and what is held out, (n, features + 1), with the columns' names."""
+    """What is learned from and what is held out, (n, features + 1), with the columns' names; and the minibatches."""
 
     names: list[str]
     learned: np.ndarray
     held_out: np.ndarray
-    minibatch: int
+    minibatches: dict[str, int]
 
 
 def pages() -> Real:
@@ -33,14 +33,14 @@ def pages() -> Real:
     names, rows = table("phishing.csv")
     events = np.column_stack([2 * rows[:, :-1] - 1, rows[:, -1]])
     held_out = np.arange(len(events)) % 5 == 4
-    return Real(names, events[~held_out], events[held_out], minibatch=64)
+    return Real(names, events[~held_out], events[held_out], {"full": 64, "diagonal": 64})
 
 
 def digits() -> Real:
-    """Brightnesses from 0 to 255 enter as x / 64; MNIST's test set is held out. The minibatch is that of the spec."""
+    """Brightnesses from 0 to 255 enter as x / 64; MNIST's test set is held out. Minibatches are those of a spec."""
     names, rows = table("sevens_and_nines.csv.gz")
     events = np.column_stack([rows[:, :-1] / 64, rows[:, -1]])
-    return Real(names, events[:12_214], events[12_214:], minibatch=256)
+    return Real(names, events[:12_214], events[12_214:], {"full": 256, "diagonal": 1024})
 
 
 REAL = {"Phishing": pages, "MNIST, 7 against 9": digits}
@@ -49,11 +49,11 @@ REAL = {"Phishing": pages, "MNIST, 7 against 9": digits}
 @cache
 def log_losses(name: str, kind: str) -> dict[str, float]:
     """Of the batch MAP, and of one pass with either covariance."""
-    names, learned, held_out, minibatch = REAL[name]()
+    names, learned, held_out, minibatches = REAL[name]()
     found = {}
     for covariance in ("full", "diagonal"):
         model = build(kind, features=names[:-1], target=names[-1], covariance=covariance)
-        posterior = model.posterior(one_pass(model, learned, minibatch))
+        posterior = model.posterior(one_pass(model, learned, minibatches[covariance]))
         found[covariance] = -float(posterior.log_predictive(held_out).mean())
     rows, signs = model.design(held_out)
     found["map"] = -float(LOG_LIKELIHOOD[kind][0](signs * (rows @ map_weights(model, learned)[0])).mean())
@@ -64,11 +64,17 @@ def log_losses(name: str, kind: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("kind", LOG_LIKELIHOOD)
 @pytest.mark.parametrize(
-    ("name", "covariance"), [("Phishing", "full"), ("Phishing", "diagonal"), ("MNIST, 7 against 9", "full")]
+    ("name", "covariance", "most"),
+    [
+        ("Phishing", "full", 1.02),
+        ("Phishing", "diagonal", 1.05),
+        ("MNIST, 7 against 9", "full", 1.02),
+        ("MNIST, 7 against 9", "diagonal", 1.10),
+    ],
 )
-def test_one_pass_is_within_5_percent_of_the_map(kind: str, name: str, covariance: str) -> None:
+def test_one_pass_is_near_the_map(kind: str, name: str, covariance: str, most: float) -> None:
     found = log_losses(name, kind)
-    assert found[covariance] <= 1.05 * found["map"]
+    assert found[covariance] <= most * found["map"]
     assert found[covariance] <= 0.5 * found["intercept only"]
 
 
