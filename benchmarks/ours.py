@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from benchmarks.contenders.task import Outcome
 from benchmarks.processes import Failed, running
 from benchmarks.proof import sum_of_squares
-from benchmarks.workload import Workload, spec
+from benchmarks.workload import Workload, matrix, spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.runtime import names
 from streaminfer.runtime.follower import Follower
@@ -61,7 +61,7 @@ def absorb(ours: Ours, work: Workload, workers: int = 1) -> Outcome:
         stack.callback(follower.close)
         start(stack, ours, work.partitions, workers)
         first, last = follow(follower, work.events)
-    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.statistics, last.n_events))
+    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.statistics, matrix(work)))
 
 
 def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Outcome:

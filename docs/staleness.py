@@ -92,9 +92,10 @@ def lda(staleness: int, ramp: bool) -> float:
     documents = Documents.of({int(w): float(text[w]) for w in np.flatnonzero(text)} for text in texts)
     first = start.start([b"%d" % w for w in range(WORDS)], TOPICS, 0)
     passed = [topics.prior(WORDS, 0.1, TOPICS, WORDS)]
+    model = parse_spec({"name": "stale", "model": {"kind": "lda", "field": "words"}}).model
     for i in range(32):
         known = max(0, i - staleness)
-        known = i if ramp and too_old(i, known) else known
+        known = i if ramp and too_old(model, i, known) else known
         batch = documents.select(np.arange(64 * i, 64 * (i + 1)))
         learned = absorb.absorb(passed[known], batch, 0.3, first=first if known == 0 else None)
         passed.append(passed[-1].plus(learned.statistics))

@@ -31,7 +31,7 @@ def main(task: Task) -> Outcome:
         snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, inference=inference)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     ended = time.time()
-    return Outcome(snapshot.n_events, began, ended, sum_of_squares(model, snapshot.statistics, snapshot.n_events))
+    return Outcome(snapshot.n_events, began, ended, sum_of_squares(model, snapshot.statistics, events))
 
 
 if __name__ == "__main__":

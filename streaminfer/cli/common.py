@@ -14,7 +14,7 @@ from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
 from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.tables import KINDS, STREAMED
-from streaminfer.spec import Spec
+from streaminfer.spec import Spec, advice
 
 BUS_TIMEOUT: Final = 30
 """Seconds for which a command waits for a bus that does not answer."""
@@ -31,6 +31,12 @@ class UsageError(ValueError):
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="the spec, a YAML file")
+
+
+def advise(spec: Spec, file: str) -> None:
+    """Says on standard error what a spec may say and its author may not want."""
+    for line in advice(spec):
+        print(f"streaminfer: warning: {file}: {line}", file=sys.stderr)
 
 
 def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from streaminfer.cli.common import add_bus, add_spec, answering, reached, whole
+from streaminfer.cli.common import add_bus, add_spec, advise, answering, reached, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.counting import counted
@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     address = parse_address(options.http) if options.http else None
     spec = load_spec(options.spec)
+    advise(spec, options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
     children = children_of(spec, options.workers, options.spec, options.bus, options.verbose)

@@ -1,6 +1,7 @@
 """check a spec and show it with all defaults filled in
 
-With --schema it prints the spec format as a JSON Schema, for editors.
+What a spec may say and you may not want is a warning on standard error. With --schema it prints the spec format as a
+JSON Schema, for editors.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 
 import yaml
 
-from streaminfer.cli.common import add_json, print_json
+from streaminfer.cli.common import add_json, advise, print_json
 from streaminfer.spec import json_schema, load_spec
 
 
@@ -26,6 +27,7 @@ def command(options: argparse.Namespace) -> int:
         print_json(json_schema()) if options.json else print(json.dumps(json_schema(), indent=2))
         return 0
     spec = load_spec(options.spec)
+    advise(spec, options.spec)
     if options.json:
         print_json({"fingerprint": spec.fingerprint, "spec": spec.document})
     else:

@@ -28,6 +28,9 @@ LOCAL: Final[Mapping[str, tuple[str, ...]]] = {"full": ("ep", "laplace"), "diago
 EVENTS_PER_WEIGHT: Final = 20
 """Minibatches are learned one after the other until there were so many events for each weight: before that a posterior
 is far from Gaussian, and what is learned from an older one is a tenth of a deviation off."""
+DIAGONAL_MINIBATCH: Final = 1024
+"""Positions of a minibatch of independent weights if nobody says how many: what they take each other for is lost after
+every minibatch, so fewer and larger ones are better."""
 
 _PRIOR: Final = Section(
     [
@@ -111,6 +114,11 @@ class BinaryRegression(ABC):
     def serial_events(self) -> int:
         """Events before which no minibatch is learned from an older posterior."""
         return EVENTS_PER_WEIGHT * len(self.weights_mean)
+
+    @property
+    def usual_minibatch(self) -> int | None:
+        """Positions of a minibatch; None: as for other models."""
+        return DIAGONAL_MINIBATCH if self.covariance == "diagonal" else None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:

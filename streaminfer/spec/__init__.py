@@ -1,5 +1,6 @@
 """The spec: one file that says what is inferred."""
 
+from streaminfer.spec.advice import advice
 from streaminfer.spec.data import Data
 from streaminfer.spec.drift import Drift, Reaction
 from streaminfer.spec.inference import Inference, StepSize
@@ -15,6 +16,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "StepSize",
+    "advice",
     "json_schema",
     "load_spec",
     "parse_spec",

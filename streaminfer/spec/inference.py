@@ -11,11 +11,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.models import binary_regression
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import Filter, Latent, Model
 from streaminfer.models.options import Choice, Integer, Number, OneKey, Option, OptionsError, Section
 
 METHODS: Final = ("svb", "svi", "memoized")
+MINIBATCH: Final = 256
+"""Positions of a minibatch if neither the spec nor its model (`usual_minibatch`) says how many."""
 LINGER_MS: Final = 50
 """How long events wait for a full minibatch where nobody says so."""
 
@@ -86,7 +89,13 @@ def _complete(options: dict[str, Any]) -> dict[str, Any]:
 INFERENCE: Final = Section(
     (
         Option("method", Choice(METHODS), "The method of inference.", "svb"),
-        Option("minibatch", Integer(1, 1_000_000), "Minibatches end at multiples of this many positions.", 256),
+        Option(
+            "minibatch",
+            Integer(1, 1_000_000),
+            f"Minibatches end at multiples of this many positions. Not set means {MINIBATCH}, with a diagonal "
+            f"covariance {binary_regression.DIAGONAL_MINIBATCH}.",
+            None,
+        ),
         Option(
             "linger_ms",
             Integer(0, 3_600_000),
@@ -224,8 +233,14 @@ class Inference:
         return self.forget is not None and not self.forget.keys().isdisjoint({"window_events", "window_seconds"})
 
 
+def filled(options: Mapping[str, Any], model: Model) -> dict[str, Any]:
+    """Checked options, with the minibatch that a model is usually learned by."""
+    usual = getattr(model, "usual_minibatch", None) or MINIBATCH
+    return {**options, "minibatch": options["minibatch"] or usual}
+
+
 def made(options: Mapping[str, Any]) -> Inference:
-    """From options that `INFERENCE` has checked."""
+    """From options that `INFERENCE` has checked and that are `filled`."""
     step = options["step"]
     return Inference(**{**options, "step": None if step is None else StepSize(**step)})
 

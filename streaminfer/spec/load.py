@@ -78,11 +78,12 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     kind, options = _model_options(model_section, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
-    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
-    filled |= {} if key is None else {"key": key}
     with _together("model", file):
         filled_in = with_words(kind, options, folder)
         model = own.built(kind, options) if own.is_own(kind) else MODELS[kind].build(filled_in)
+    inference = inference_section.filled(inference, model)
+    filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
+    filled |= {} if key is None else {"key": key}
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])

@@ -110,3 +110,17 @@ def test_help_and_version(workplace: Workplace) -> None:
     for command in commands:
         assert re.search(rf"^    {command}\s", text, re.MULTILINE)
     assert workplace.programs.run("--version").out.startswith("streaminfer ")
+
+
+def test_a_diagonal_that_is_not_needed_is_a_warning_of_validate_and_up(workplace: Workplace, tmp_path: Path) -> None:
+    """On standard error: what `validate` prints is a spec all the same, and the exit code says that it is good."""
+    spec = tmp_path / "clicks.yaml"
+    spec.write_text(
+        "{name: clicks, model: {kind: logistic_regression, features: [a, b], target: y, covariance: diagonal}}"
+    )
+    warning = f"streaminfer: warning: {spec}: model.covariance: diagonal "
+    program = workplace.programs.run("validate", spec, code=0)
+    assert program.err.startswith(warning)
+    assert program.err.count("\n") == 1
+    assert "minibatch: 1024" in program.out
+    assert warning in workplace.programs.run("up", spec, "--until-idle", code=0).err

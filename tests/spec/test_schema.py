@@ -115,7 +115,9 @@ def test_the_filled_document_follows_the_schema(kind: str) -> None:
 
 def test_every_key_has_a_description_and_every_default_is_there() -> None:
     schema = json_schema()
-    assert schema["properties"]["inference"]["anyOf"][0]["properties"]["minibatch"]["default"] == 256
+    inference = schema["properties"]["inference"]["anyOf"][0]["properties"]
+    assert inference["max_staleness"]["default"] == 8
+    assert "Not set means 256, with a diagonal covariance 1024." in inference["minibatch"]["description"]
     for model in schema["properties"]["model"]["oneOf"]:
         for entry in model["properties"].values():
             assert entry["description"]

@@ -5,91 +5,58 @@ Nothing is drawn: the data, their order and what is held out are fixed, so there
 
 from __future__ import annotations
 
-import gzip
 import re
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy import optimize, special
 
 from tests.docs.pages import ROOT
 from tests.models.examples import build
+from tests.statistical.importance import LOG_LIKELIHOOD, map_weights
+from tests.statistical.tables import table
 from tests.variational.one_pass import one_pass
-
-DATA = ROOT / "tests" / "data"
 
 
 class Real(NamedTuple):
-    """What is learned from and what is held out, (n, features + 1), with the columns' names."""
+    """What is learned from and what is held out, (n, features + 1), with the columns' names; and the minibatches."""
 
     names: list[str]
     learned: np.ndarray
     held_out: np.ndarray
-    minibatch: int
-
-
-LOG_LIKELIHOOD = {
-    "logistic_regression": (special.log_expit, lambda a: special.expit(-a)),
-    "probit_regression": (
-        special.log_ndtr,
-        lambda a: np.exp(-0.5 * a**2 - special.log_ndtr(a)) / np.sqrt(2 * np.pi),
-    ),
-}
-"""By kind: log f and its derivative."""
+    minibatches: dict[str, int]
 
 
 def pages() -> Real:
     """Features are 0, 0.5 or 1 and enter as 2 x - 1; every fifth page is held out."""
-    names, rows = table(DATA / "phishing.csv")
+    names, rows = table("phishing.csv")
     events = np.column_stack([2 * rows[:, :-1] - 1, rows[:, -1]])
     held_out = np.arange(len(events)) % 5 == 4
-    return Real(names, events[~held_out], events[held_out], minibatch=64)
+    return Real(names, events[~held_out], events[held_out], {"full": 64, "diagonal": 64})
 
 
 def digits() -> Real:
-    """Brightnesses from 0 to 255 enter as x / 64; MNIST's test set is held out. The minibatch is that of the spec."""
-    names, rows = table(DATA / "sevens_and_nines.csv.gz")
+    """Brightnesses from 0 to 255 enter as x / 64; MNIST's test set is held out. Minibatches are those of a spec."""
+    names, rows = table("sevens_and_nines.csv.gz")
     events = np.column_stack([rows[:, :-1] / 64, rows[:, -1]])
-    return Real(names, events[:12_214], events[12_214:], minibatch=256)
-
-
-def table(path: Path) -> tuple[list[str], np.ndarray]:
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        return file.readline().strip().split(","), np.loadtxt(file, delimiter=",")
+    return Real(names, events[:12_214], events[12_214:], {"full": 256, "diagonal": 1024})
 
 
 REAL = {"Phishing": pages, "MNIST, 7 against 9": digits}
 
 
-def map_weights(model: Any, events: np.ndarray) -> np.ndarray:
-    rows, signs = model.design(events)
-    log_f, slope = LOG_LIKELIHOOD[model.kind]
-
-    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        a = signs * (rows @ w)
-        around = w - model.prior.mean
-        value = -log_f(a).sum() + 0.5 * (model.prior.precision * around**2).sum()
-        return value, -rows.T @ (signs * slope(a)) + model.prior.precision * around
-
-    found = optimize.minimize(loss, model.prior.mean, jac=True, method="L-BFGS-B", options={"ftol": 1e-14})
-    assert found.success
-    return found.x
-
-
 @cache
 def log_losses(name: str, kind: str) -> dict[str, float]:
     """Of the batch MAP, and of one pass with either covariance."""
-    names, learned, held_out, minibatch = REAL[name]()
+    names, learned, held_out, minibatches = REAL[name]()
     found = {}
     for covariance in ("full", "diagonal"):
         model = build(kind, features=names[:-1], target=names[-1], covariance=covariance)
-        posterior = model.posterior(one_pass(model, learned, minibatch))
+        posterior = model.posterior(one_pass(model, learned, minibatches[covariance]))
         found[covariance] = -float(posterior.log_predictive(held_out).mean())
     rows, signs = model.design(held_out)
-    found["map"] = -float(LOG_LIKELIHOOD[kind][0](signs * (rows @ map_weights(model, learned))).mean())
+    found["map"] = -float(LOG_LIKELIHOOD[kind][0](signs * (rows @ map_weights(model, learned)[0])).mean())
     rate = learned[:, -1].mean()
     found["intercept only"] = -float(np.log(np.where(held_out[:, -1] == 1, rate, 1 - rate)).mean())
     return found
@@ -97,11 +64,17 @@ def log_losses(name: str, kind: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("kind", LOG_LIKELIHOOD)
 @pytest.mark.parametrize(
-    ("name", "covariance"), [("Phishing", "full"), ("Phishing", "diagonal"), ("MNIST, 7 against 9", "full")]
+    ("name", "covariance", "most"),
+    [
+        ("Phishing", "full", 1.02),
+        ("Phishing", "diagonal", 1.05),
+        ("MNIST, 7 against 9", "full", 1.02),
+        ("MNIST, 7 against 9", "diagonal", 1.10),
+    ],
 )
-def test_one_pass_is_within_5_percent_of_the_map(kind: str, name: str, covariance: str) -> None:
+def test_one_pass_is_near_the_map(kind: str, name: str, covariance: str, most: float) -> None:
     found = log_losses(name, kind)
-    assert found[covariance] <= 1.05 * found["map"]
+    assert found[covariance] <= most * found["map"]
     assert found[covariance] <= 0.5 * found["intercept only"]
 
 

@@ -48,7 +48,9 @@ def ep(link: Link, base: FullWeights, rows: Matrix, signs: Vector, times: Vector
     left = 1 - before.precision * variances
     whole = left > _LEFT
     cavity = variances / np.where(whole, left, 1.0)
-    after = matched(link, found.margins - cavity * times * found.values.slope, cavity, times)
+    ahead = B @ found.left
+    slopes = times * found.values.slope - before.precision * ahead
+    after = matched(link, found.margins + ahead - cavity * slopes, cavity, times)
     whole &= np.isfinite(after.linear) & np.isfinite(after.precision)
     sites = Sites(*(np.where(whole, new, old) for new, old in zip(after, before, strict=True)))
     return Absorbed(sites.change(rows, signs), found.converged)

@@ -40,7 +40,7 @@ def probit(z: Array) -> Values:
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         # Phi(z) = exp(-z^2 / 2) erfcx(-z / sqrt 2) / 2; for z far above 0 erfcx is infinite, and r is 0.
         half = np.minimum(0.5 * z * z, 1e300)
-        log = np.where(z > _CERTAIN, 0.0, np.log(0.5 * tail) - half)
+        log = np.where(z > _CERTAIN, 0.0, np.minimum(np.log(0.5 * tail) - half, 0.0))
         slope = np.where(z > _CERTAIN, 0.0, _PEAK_RATIO / tail)
         far = 1 / np.maximum(z * z, 1.0)
         bend = np.where(z < _FAR, 1 - far * (1 - 6 * far), slope * (slope + z))

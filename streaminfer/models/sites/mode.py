@@ -27,12 +27,16 @@ _PLAIN: Final = 1e12
 
 
 class Mode(NamedTuple):
-    """Where it is, u (d,); the margins z = start + B u of the events there and what the link says of them."""
+    """Where it is, u (d,); the margins z = start + B u of the events there and what the link says of them.
+
+    `left` (d,) is the step of Newton's that was too small to be taken: with it u is the mean of the tangent Gaussians.
+    """
 
     u: Vector
     margins: Vector
     values: Values
     converged: bool
+    left: Vector
 
 
 def find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector | None = None) -> Mode:
@@ -44,7 +48,8 @@ def find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector | None =
     for _ in range(STEPS):
         step, decrement = _newton(B, times * values.bend, u - (times * values.slope) @ B)
         if not decrement > SETTLED:
-            return Mode(u, margins, values, converged=decrement <= SETTLED)
+            settled = decrement <= SETTLED
+            return Mode(u, margins, values, settled, step if settled else np.zeros_like(u))
         length = 1.0
         for _ in range(_HALVINGS):
             after = u + length * step
@@ -55,7 +60,7 @@ def find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector | None =
                 break
             length *= 0.5
         u, value = after, reached
-    return Mode(u, margins, values, converged=False)
+    return Mode(u, margins, values, converged=False, left=np.zeros_like(u))
 
 
 def variances(B: Matrix, curves: Vector) -> Vector:
