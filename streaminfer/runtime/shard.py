@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
-from streaminfer.runtime import manifests, names
+from streaminfer.runtime import incarnation, manifests, names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
@@ -130,9 +130,15 @@ class Shard:
         return True
 
     def meet_partitions(self) -> None:
-        """Gives every data partition seen for the first time its log start as frontier."""
+        """Gives every data partition seen for the first time its log start as frontier.
+
+        The topic's id is read first: with the start of another topic than that, workers would find it wrong.
+        """
         before, again = self.snapshot, self._spec.inference.method != "svb"
+        topic_id = incarnation.check(self._spec, self._bus, [before])
         self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
+        if not before.topic_id:
+            self.snapshot = replace(self.snapshot, topic_id=topic_id)
         self.urgent = self.urgent or self.snapshot is not before
 
     @property

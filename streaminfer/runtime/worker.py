@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import letters, names
+from streaminfer.runtime import incarnation, letters, names
 from streaminfer.runtime.learner import Learned, Learner
 from streaminfer.runtime.passes import Passes
 from streaminfer.runtime.patience import Teller
@@ -260,7 +260,12 @@ class Worker:
         return self._marks
 
     def _publish(self, learned: list[Learned]) -> None:
-        """Dead letters are durable before the increment that passes them; increments before they count as sent."""
+        """Dead letters are durable before the increment that passes them; increments before they count as sent.
+
+        What was read before this look at the topic's id is of the topic that the frontier is of: looked at only
+        earlier, it might be of one that was made anew in between.
+        """
+        incarnation.check(self._spec, self._bus, self._shards.snapshots)
         letters.publish(self._bus, [letter for each in learned for letter in each.letters])
         outputs, of = [], []
         for each in learned:

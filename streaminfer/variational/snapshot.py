@@ -28,7 +28,8 @@ class Snapshot:
     newest timestamps by partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec
     that says it, where it is fitted to the keys, when there were `n_pooled` events; it is of the keys as they are where
     that is `n_events`. `score` is the sum of the events' log predictive densities, each under the posterior before its
-    minibatch; of keys nobody knows it.
+    minibatch; of keys nobody knows it. `topic_id` says which incarnation of the data topic all of this is of, empty
+    before anybody has looked.
     """
 
     fingerprint: str
@@ -60,6 +61,7 @@ class Snapshot:
     ends: Mapping[int, int] = field(default_factory=dict)
     batches: Mapping[int, Tree] = field(default_factory=dict)
     n_batches: int = 0
+    topic_id: str = ""
 
     @property
     def n_effective(self) -> float:

@@ -130,6 +130,7 @@ def _manifest(
         "n_batches": snapshot.n_batches,
         "prior": snapshot.prior,
         "n_pooled": snapshot.n_pooled,
+        "topic_id": snapshot.topic_id,
         "drift": state,
     }
 
@@ -217,6 +218,7 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         created_at=created_at,
         prior=manifest["prior"],
         stamps=stamps,
+        topic_id=manifest["topic_id"],
         epoch=manifest["epoch"],
         starts=starts,
         ends=ends,
