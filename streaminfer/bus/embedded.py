@@ -84,7 +84,7 @@ class EmbeddedBus:
         return member
 
     def writer(self, name: str) -> SqliteWriter:
-        return SqliteWriter(self._store, self._catalog, self._appender, name)
+        return SqliteWriter(self._store, self._catalog, self._appender, name, self._session_s)
 
     def committed(self, group: str) -> dict[Partition, Position]:
         with self._store.read() as connection:

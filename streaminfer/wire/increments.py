@@ -10,6 +10,7 @@ import numpy as np
 
 from streaminfer.models import times
 from streaminfer.variational.increment import Increment, Pane
+from streaminfer.variational.reached import SIZES, Reached
 from streaminfer.variational.windows import MOST_PANES
 from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -60,6 +61,7 @@ def encode(
         "base_version": increment.base_version,
         "score": increment.score,
         "n_unconverged": increment.n_unconverged,
+        "reached": vectors.pack(np.array(increment.reached)),
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
@@ -94,10 +96,19 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     _require(counted <= width * max_events, "n_events", rule, counted)
     converged = 0 <= value["n_unconverged"] <= value["n_events"]
     _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
+    reached_of(value["reached"])
     _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])
     return Part(value)
+
+
+def reached_of(data: bytes) -> Reached:
+    """What a partition has reached, as increments and snapshots have it; raises BadValue."""
+    found = tuple(vectors.join([data], len(data) // 8).tolist())
+    fits = len(found) in SIZES and all(times.EARLIEST <= time <= times.LATEST for time in found)
+    _require(fits, "reached", f"must be times of the years 1 to 9999, {SIZES} of them", found)
+    return found
 
 
 def most_numbers(size: int, timed: bool, windowed: bool) -> int:
@@ -107,7 +118,7 @@ def most_numbers(size: int, timed: bool, windowed: bool) -> int:
 
 def assemble(parts: list[Part], size: int, timed: bool = False, windowed: bool = False) -> Increment:
     """The increment that all its parts, in order, make; raises BadValue where its statistics have another size."""
-    value = dict(parts[0].value)
+    value = {**parts[0].value, "reached": reached_of(parts[0].value["reached"])}
     pieces = [part.value["statistics"] for part in parts]
     del value["part"], value["parts"]
     if windowed:
@@ -141,7 +152,7 @@ def assemble_keyed(
     parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool], words: bool = False
 ) -> Increment:
     """The same of an increment by keys or words, each of which must belong to the reader's shard."""
-    value = dict(parts[0].value)
+    value = {**parts[0].value, "reached": reached_of(parts[0].value["reached"])}
     data = b"".join(part.value["statistics"] for part in parts)
     keys, statistics = key_columns.unpack(data, size, timed, value["n_events"], words)
     odd = next((label for label in keys.labels if not belongs(label)), None)
