@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ def encode(
         "base_version": increment.base_version,
         "score": increment.score,
         "n_unconverged": increment.n_unconverged,
-        "reached": vectors.pack(np.array(increment.reached)),
+        "reached": increment.reached,
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
@@ -96,19 +96,18 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     _require(counted <= width * max_events, "n_events", rule, counted)
     converged = 0 <= value["n_unconverged"] <= value["n_events"]
     _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
-    reached_of(value["reached"])
+    value["reached"] = reached_of(value["reached"])
     _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])
     return Part(value)
 
 
-def reached_of(data: bytes) -> Reached:
+def reached_of(found: Sequence[float]) -> Reached:
     """What a partition has reached, as increments and snapshots have it; raises BadValue."""
-    found = tuple(vectors.join([data], len(data) // 8).tolist())
     fits = len(found) in SIZES and all(times.EARLIEST <= time <= times.LATEST for time in found)
     _require(fits, "reached", f"must be times of the years 1 to 9999, {SIZES} of them", found)
-    return found
+    return tuple(found)
 
 
 def most_numbers(size: int, timed: bool, windowed: bool) -> int:
@@ -118,7 +117,7 @@ def most_numbers(size: int, timed: bool, windowed: bool) -> int:
 
 def assemble(parts: list[Part], size: int, timed: bool = False, windowed: bool = False) -> Increment:
     """The increment that all its parts, in order, make; raises BadValue where its statistics have another size."""
-    value = {**parts[0].value, "reached": reached_of(parts[0].value["reached"])}
+    value = dict(parts[0].value)
     pieces = [part.value["statistics"] for part in parts]
     del value["part"], value["parts"]
     if windowed:
@@ -152,7 +151,7 @@ def assemble_keyed(
     parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool], words: bool = False
 ) -> Increment:
     """The same of an increment by keys or words, each of which must belong to the reader's shard."""
-    value = {**parts[0].value, "reached": reached_of(parts[0].value["reached"])}
+    value = dict(parts[0].value)
     data = b"".join(part.value["statistics"] for part in parts)
     keys, statistics = key_columns.unpack(data, size, timed, value["n_events"], words)
     odd = next((label for label in keys.labels if not belongs(label)), None)

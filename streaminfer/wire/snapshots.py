@@ -118,7 +118,7 @@ def _manifest(
                 "stamp": snapshot.stamps.get(p, NO_STAMP),
                 "start": snapshot.starts.get(p, NOWHERE),
                 "end": snapshot.ends.get(p, NOWHERE),
-                "reached": vectors.pack(np.array(snapshot.reached.get(p, ()))),
+                "reached": snapshot.reached.get(p, ()),
             }
             for p, at in sorted(snapshot.frontier.items())
         ],

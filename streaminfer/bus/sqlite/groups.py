@@ -10,7 +10,6 @@ from streaminfer.bus.protocol import Fenced
 from streaminfer.bus.sqlite.assignment import assign
 from streaminfer.bus.sqlite.catalog import Catalog
 
-
 LONGEST_LEASE: Final = 2.0
 """A lease that ends more than so many sessions from now was written by a clock that has gone back since: it is void.
 
