@@ -116,8 +116,8 @@ def test_retention_says_what_nobody_has_read(connect: Open, clock: Clock, caplog
     assert bus.starts("t") == {0: 10}
     (told,) = [record.getMessage() for record in caplog.records]
     assert told == (
-        "t-0: retention removed what group readers has not read: it stands at 4, the log starts at 10. Is the clock of "
-        "this machine right?"
+        "t-0: retention removed the positions from 4 to 10, which group readers has not committed as read. Is the clock "
+        "of this machine right?"
     )
 
 
@@ -135,7 +135,7 @@ def test_what_was_read_goes_without_a_word(connect: Open, clock: Clock, caplog: 
 
 @pytest.mark.parametrize("step", [-MONTH, MONTH])
 def test_services_go_on_and_what_is_gone_is_counted(tmp_path: Path, clock: Clock, step: float) -> None:
-    """By dead predecessors with leases of before the step; after one forward, all events are older than the retention."""
+    """After dead ones with leases of before the step; after one forward, all events are older than the retention."""
     spec = poisson()
     topic, passed = names.data_topic(spec), Clock()
     with EmbeddedBus(tmp_path / "bus", clock=clock) as bus, EmbeddedBus(tmp_path / "bus", clock=clock) as dead:

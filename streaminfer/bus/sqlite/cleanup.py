@@ -78,9 +78,9 @@ class Cleanup:
             if self._told.get(gone, 0) < start:
                 self._told[gone] = start
                 logger.warning(
-                    "%s: retention removed what group %s has not read: it stands at %d, the log starts at %d. Is the "
-                    "clock of this machine right?",
-                    *(self._catalog.partition(id_), group, position, start),
+                    "%s: retention removed the positions from %d to %d, which group %s has not committed as read. Is "
+                    "the clock of this machine right?",
+                    *(self._catalog.partition(id_), position, start, group),
                 )
 
 
