@@ -116,8 +116,8 @@ def test_retention_says_what_nobody_has_read(connect: Open, clock: Clock, caplog
     assert bus.starts("t") == {0: 10}
     (told,) = [record.getMessage() for record in caplog.records]
     assert told == (
-        "t-0: retention removed the positions from 4 to 10, which group readers has not committed as read. Is the clock "
-        "of this machine right?"
+        "t-0: retention removed the positions from 4 to 10, which group readers has not committed as read. Is the "
+        "clock of this machine right?"
     )
 
 
