@@ -56,6 +56,12 @@ class EmbeddedBus:
     def public_name(self, topic: str) -> str:
         return topic
 
+    def topic_id(self, topic: str) -> str:
+        entry = self._catalog.entries().get(topic)
+        if entry is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        return entry.topic_id
+
     def starts(self, topic: str) -> dict[int, int]:
         return {index: start for index, (start, _) in self._bounds(topic).items()}
 
@@ -78,7 +84,7 @@ class EmbeddedBus:
         return member
 
     def writer(self, name: str) -> SqliteWriter:
-        return SqliteWriter(self._store, self._catalog, self._appender, name)
+        return SqliteWriter(self._store, self._catalog, self._appender, name, self._session_s)
 
     def committed(self, group: str) -> dict[Partition, Position]:
         with self._store.read() as connection:

@@ -50,6 +50,9 @@ class KafkaBus:
     def public_name(self, topic: str) -> str:
         return self._connection.names.outside(topic)
 
+    def topic_id(self, topic: str) -> str:
+        return self._catalog.topic_id(topic)
+
     def starts(self, topic: str) -> dict[int, int]:
         found = bounds.starts(self._connection, self._partitions(topic))
         return {partition.index: start for partition, start in found.items()}

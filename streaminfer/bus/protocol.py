@@ -213,6 +213,9 @@ class Bus(Protocol):
     def public_name(self, topic: str) -> str:
         """What a topic of this bus is called by others on the same log, who know of no namespace."""
 
+    def topic_id(self, topic: str) -> str:
+        """Which incarnation of a topic this is: one that was deleted and made again under its name has another id."""
+
     def starts(self, topic: str) -> dict[int, int]:
         """The first position of each partition's log."""
 

@@ -18,6 +18,7 @@ from streaminfer.runtime.word_fit import fit_words
 from streaminfer.spec import Spec, load_spec, parse_spec
 from streaminfer.variational import base, epochs, fold, memoized, methods
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reached import Reached, believe
 from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 
@@ -67,13 +68,14 @@ def _spec_of(given: object) -> Spec:
 def _passed(spec: Spec, snapshot: Snapshot, rows: Iterable[Mapping[str, Any]]) -> Snapshot:
     """A snapshot after one pass over all rows."""
     model, forget = spec.model, rule_of(spec)
-    source = iter(rows)
+    source, reached = iter(rows), Reached()
     while batch := list(islice(source, spec.inference.minibatch)):
         at = snapshot.frontier[0]
         events = matrix(spec.event_fields, batch, at)
         places = np.arange(at, at + len(batch), dtype=np.float64)
         if spec.time_field is not None:
-            events, places = events[:, :-1], events[:, -1]
+            believed = believe(events[:, -1], reached)
+            events, places, reached = events[:, :-1], believed.times, (believed.reached, believed.ahead)
         weights = None if forget is None else forget.weights(len(batch), places)
         newest, own = base.of(model, spec.inference, snapshot), memoized.held(snapshot, 0, at)
         step = methods.learn(model, spec.inference, newest, events, weights, own)

@@ -14,6 +14,7 @@ class IdleMark:
 
     def __init__(self, spec: Spec, bus: Bus) -> None:
         topic = names.data_topic(spec)
+        self._topic_id = bus.topic_id(topic)
         self.ends = bus.ends(topic)
         self._last_epoch, self._pooled = spec.inference.n_epochs - 1, spec.pooled
         group = names.until_idle_group(spec)
@@ -25,9 +26,9 @@ class IdleMark:
         """Whether every partition's committed frontier is at its end or beyond, in the last pass.
 
         A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
-        fits it to those of before.
+        fits it to those of before. A frontier of another topic, since made anew under its name, has reached nothing.
         """
-        if snapshot is None or snapshot.epoch < self._last_epoch:
+        if snapshot is None or snapshot.epoch < self._last_epoch or snapshot.topic_id not in {"", self._topic_id}:
             return False
         there = [snapshot.frontier.get(index, -1) - end for index, end in self.ends.items()]
         fitted = not self._pooled or snapshot.n_pooled == snapshot.n_events or any(ahead > 0 for ahead in there)

@@ -12,6 +12,7 @@ from streaminfer.bus.protocol import Record
 from streaminfer.models import times
 from streaminfer.models.bagged import Bagged, bagged
 from streaminfer.spec import Spec
+from streaminfer.variational.reached import Believed, Reached, believe
 from streaminfer.wire.events import Bad, EventFormat
 
 
@@ -35,10 +36,43 @@ class Intake(NamedTuple):
     keys: Keys | None = None
     documents: Bagged | None = None
     """Where the model is of words."""
+    reached: Reached = ()
+    """Where times matter, what the partition has reached with these events."""
+    n_ahead: int = 0
+    """Events whose time was too far ahead of that, and counts as of it."""
 
 
-def take(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool = False) -> Intake:
-    """Decodes records and dates their events, or says at which positions they are; and which key each has."""
+def take(
+    spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool = False, reached: Reached = ()
+) -> Intake:
+    """Decodes records and dates their events, or says at which positions they are; and which key each has.
+
+    Their partition has `reached` what the events before them say.
+    """
+    taken = _decoded(spec, form, records, by_position)
+    if not spec.times_matter:
+        return taken
+    return _believed(spec, taken, reached) if len(taken.events) else taken._replace(reached=reached)
+
+
+def _believed(spec: Spec, taken: Intake, before: Reached) -> Intake:
+    """The same with times as they count. Those of records are a series of their own unless they are the events'."""
+    found: list[Believed] = []
+    if spec.inference.by_time and taken.places is not None:
+        found.append(believe(taken.places, before))
+        taken = taken._replace(places=found[0].times)
+    if taken.keys is not None and spec.key is not None and spec.key.expire_after is not None:
+        stamps = taken.keys.stamps
+        if not found or spec.time_field is not None:
+            found.append(believe(stamps / 1000, before, len(found)))
+        counted = found[-1].times
+        stamps = np.where(counted == stamps / 1000, stamps, np.floor(1000 * counted))
+        taken = taken._replace(keys=taken.keys._replace(stamps=stamps))
+    reached = tuple(time for each in found for time in (each.reached, each.ahead))
+    return taken._replace(reached=reached, n_ahead=max(each.n_ahead for each in found))
+
+
+def _decoded(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool) -> Intake:
     if spec.inference.by_time:
         taken, labels, at = _dated(spec, form, records)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, BusError, Unavailable
-from streaminfer.runtime import letters, names, schemas
+from streaminfer.runtime import incarnation, letters, names, schemas
 from streaminfer.runtime.idle import IdleMark
 from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.produce import Loader, Progress
@@ -55,6 +55,7 @@ class Job:
         self._behind = 0
         self.follower = Shards(spec, bus, ids)
         self._before = self.follower.catch_up()
+        incarnation.check(spec, bus, self.follower.snapshots)
         self._letters = bus.ends(names.topic(spec, "dead-letters"))
         self.supervisor = Supervisor(children)
 

@@ -20,6 +20,7 @@ from streaminfer.variational import epochs, fold, keyed, rules
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.forgetting import Clock
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.reached import Reached, believe
 from streaminfer.variational.snapshot import Snapshot
 
 
@@ -97,9 +98,11 @@ def fit_keys(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> KeyedPosteriors:
         raise ValueError("key.expire_after: goes by the timestamps of records, and rows have none: leave it out")
     first = epochs.met(fold.start(spec.model, spec.fingerprint), {0: 0}, kept=False)
     shards = [_Shard(Arena(spec.model.size), first) for _ in range(spec.shards)]
-    source, at = iter(rows), 0
+    source, at, reached = iter(rows), 0, Reached()
     while batch := list(islice(source, spec.inference.minibatch)):
-        for shard, what in zip(shards, keyed_minibatch.by_shard(spec, _taken(spec, batch, at)), strict=True):
+        taken = _taken(spec, batch, at, reached)
+        reached = taken.reached
+        for shard, what in zip(shards, keyed_minibatch.by_shard(spec, taken), strict=True):
             _fold(spec, shard, at, at + len(batch), what)
         at += len(batch)
     for shard in shards:
@@ -110,13 +113,14 @@ def fit_keys(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> KeyedPosteriors:
     return KeyedPosteriors(spec, shards)
 
 
-def _taken(spec: Spec, batch: list[Mapping[str, Any]], at: int) -> intake.Intake:
+def _taken(spec: Spec, batch: list[Mapping[str, Any]], at: int, reached: Reached) -> intake.Intake:
     """Rows as a worker takes them in; they have no record with a timestamp."""
     events, labels = keyed_matrix(spec.event_fields, batch, at)
     times = None
     if spec.time_field is not None:
-        events, times = events[:, :-1], events[:, -1]
-    return intake.by_key(intake.Intake(events, times, []), labels, np.zeros(len(batch)))
+        believed = believe(events[:, -1], reached)
+        events, times, reached = events[:, :-1], believed.times, (believed.reached, believed.ahead)
+    return intake.by_key(intake.Intake(events, times, [], reached=reached), labels, np.zeros(len(batch)))
 
 
 def _fold(spec: Spec, shard: _Shard, begin: int, end: int, what: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from streaminfer.spec import Spec
 from streaminfer.variational import base, keyed, methods, rules, word_learning
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda.start import Starts
+from streaminfer.variational.reached import Reached
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.formats import format_of
 
@@ -31,11 +32,15 @@ def _halves(batch: Minibatch) -> tuple[Minibatch, Minibatch]:
 
 
 class Learned(NamedTuple):
-    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment."""
+    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment.
+
+    The first shard's also says how many events were too far ahead of their partition to count as of their own time.
+    """
 
     shard: int
     letters: list[Output]
     increment: Increment
+    n_ahead: int = 0
 
 
 class Learner:
@@ -60,14 +65,17 @@ class Learner:
         if spec.words is not None:
             word_learning.prepare(spec.words)  # before the group expects a sign of life
 
-    def learn(self, batch: Minibatch) -> list[Learned]:
-        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys."""
+    def learn(self, batch: Minibatch, reached: Reached = ()) -> list[Learned]:
+        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys.
+
+        `reached` is what its partition has reached before it, where times matter.
+        """
         records, faulty = batch.records, []
         if Unreadable in set(map(type, records)):
             faulty = [record for record in records if isinstance(record, Unreadable)]
             records = [record for record in records if not isinstance(record, Unreadable)]
         by_position = self._forgetting is not None and self._forgetting.pane is not None
-        taken = intake.take(self._spec, self._format, records, by_position)
+        taken = intake.take(self._spec, self._format, records, by_position, reached)
         buried = [letters.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
         buried += [letters.letter_output(self._spec, record, record.fault) for record in faulty]
         n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
@@ -89,10 +97,13 @@ class Learner:
             learned = [self._whole(taken, own)]
         if not all(np.isfinite(what["statistics"]).all() for what in learned):
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
-        made = [replace(self.increment(batch, n_bad=n_bad), **what) for what in learned]
+        made = [replace(self.increment(batch, n_bad=n_bad), **what, reached=taken.reached) for what in learned]
         if not self._spec.by_rows and self._forgetting is not None and len(taken.events):
             made = [self._forgetting.dated(self._spec.model, each, taken.events, taken.places) for each in made]
-        return [Learned(shard, [] if shard else buried, each) for shard, each in enumerate(made)]
+        n_ahead = taken.n_ahead
+        return [
+            Learned(shard, [] if shard else buried, each, 0 if shard else n_ahead) for shard, each in enumerate(made)
+        ]
 
     def _whole(self, taken: intake.Intake, own: Vector | None) -> dict[str, Any]:
         """What an increment of all events says of them; `own` is what the posterior has of them already."""

@@ -136,7 +136,7 @@ class Master:
         self._restoring[partition] = shard
         if not shard.restored():
             return
-        shard.meet_partitions()
+        shard.meet_partitions(self._wall())
         if shard.dirty:
             self._commit(shard)
         log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
@@ -164,7 +164,7 @@ class Master:
             self._checked_at = now
             for shard in self._shards.values():
                 shard.verify()
-                shard.meet_partitions()
+                shard.meet_partitions(self._wall())
 
     def _turn(self, rest: Rest) -> None:
         """What is done once the data is at rest, and the next pass: in a snapshot before anything else is folded."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
-from streaminfer.runtime import manifests, names
+from streaminfer.runtime import incarnation, manifests, names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.letters import letter_output
@@ -129,10 +129,21 @@ class Shard:
         """Whether all of the snapshot is here; where it is large, each call reads on."""
         return True
 
-    def meet_partitions(self) -> None:
-        """Gives every data partition seen for the first time its log start as frontier."""
+    def meet_partitions(self, now: float) -> None:
+        """Gives every data partition seen for the first time its log start as frontier.
+
+        Where times matter it is met now, in seconds since 1970: a first event that is later cannot be right.
+
+        The topic's id is read first: with the start of another topic than that, workers would find it wrong.
+        """
         before, again = self.snapshot, self._spec.inference.method != "svb"
+        topic_id = incarnation.check(self._spec, self._bus, [before])
         self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
+        if self._spec.times_matter:
+            new = {index: (now,) for index in self.snapshot.frontier if index not in before.frontier}
+            self.snapshot = replace(self.snapshot, reached={**self.snapshot.reached, **new}) if new else self.snapshot
+        if not before.topic_id:
+            self.snapshot = replace(self.snapshot, topic_id=topic_id)
         self.urgent = self.urgent or self.snapshot is not before
 
     @property

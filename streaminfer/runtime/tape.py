@@ -6,6 +6,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from streaminfer.bus.protocol import Partition, Record, Slice
+from streaminfer.variational.reached import Reached
 
 MAX_BYTES: Final = 64 << 20
 """A minibatch of very large events is cut here; like every cut it depends on positions alone."""
@@ -33,6 +34,8 @@ class Tape:
         """By shard, the offset in the increments topic of the last increment of this partition that the bus took."""
         self.ahead: deque[int] = deque()
         """The ends of published minibatches that the frontier has not reached."""
+        self.time_reached: Reached = ()
+        """Where times matter, what the partition had reached at `begin`, or at the minibatch that was cut last."""
         self._records: deque[Record] = deque()
         self._bytes = 0
         self._since = 0.0

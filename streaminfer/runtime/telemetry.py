@@ -36,6 +36,9 @@ class WorkerMetrics(_Metrics):
         self.events = self._counter("events", "Events turned into statistics")
         self.minibatches = self._counter("minibatches", "Increments published")
         self.dead_letters = self._counter("dead_letters", "Events sent to dead-letters")
+        self.ahead_of_time = self._counter(
+            "events_ahead_of_time", "Events more than an hour ahead of their partition's time, counted as of that time"
+        )
         self.lost = self._counter("lost_positions", "Positions that retention removed before they were read")
         self.seeks_back = self._counter("seeks_back", "Returns to the frontier because an increment was not folded")
         self.seeks_forward = self._counter("seeks_forward", "Jumps to a frontier that another worker moved")

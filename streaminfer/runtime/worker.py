@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import letters, names
+from streaminfer.runtime import incarnation, letters, names
+from streaminfer.runtime.counting import counted
 from streaminfer.runtime.learner import Learned, Learner
 from streaminfer.runtime.passes import Passes
 from streaminfer.runtime.patience import Teller
@@ -29,6 +30,7 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class Worker:
         self._read(timeout)
         batches = self._cut()
         if batches:
-            self._publish([each for batch in batches for each in self._learner.learn(batch)])
+            self._publish([each for batch in batches for each in self._learn(batch)])
         if self._tapes and self._clock() - self._checked_at >= CHECK_INTERVAL:
             self._checked_at = self._clock()
             self._check_acknowledged()
@@ -147,8 +149,10 @@ class Worker:
             self._start(tape.partition, frontier)
 
     def _start(self, partition: Partition, position: int) -> None:
-        epoch = 0 if self._shards.snapshot is None else self._shards.snapshot.epoch
+        snapshot = self._shards.snapshot
+        epoch = 0 if snapshot is None else snapshot.epoch
         self._tapes[partition] = Tape(partition, position, self._tape_bytes, epoch)
+        self._tapes[partition].time_reached = () if snapshot is None else snapshot.reached.get(partition.index, ())
         self._member.seek(partition, position)
         self._pause(partition, self._passes.at_end(self._tapes[partition]))
 
@@ -200,7 +204,7 @@ class Worker:
             gaps = [(tape.begin, self._passes.next_batch(tape, error.start))]
         else:
             while (rest := tape.flush(self._clock(), self._passes.stop(tape))) is not None:
-                outputs += self._learner.learn(rest)
+                outputs += self._learn(rest)
             gaps = self._passes.gaps(tape, error.start)
         for begin, end in gaps:
             log.warning("%s: retention removed %d positions before they were read", error.partition, end - begin)
@@ -230,6 +234,20 @@ class Worker:
         self._held_back = len(batches) >= room
         self._hold(self._held_back)
         return batches
+
+    def _learn(self, batch: Minibatch) -> list[Learned]:
+        """In the order of the log: whether a time is too far ahead depends on those before it."""
+        tape = self._tapes[batch.partition]
+        made = self._learner.learn(batch, tape.time_reached)
+        tape.time_reached = made[-1].increment.reached
+        n_ahead = sum(each.n_ahead for each in made)
+        if n_ahead:
+            self._metrics.ahead_of_time.inc(n_ahead)
+            self._teller.tell(
+                f"{batch.partition} [{batch.begin}, {batch.end}): {counted(n_ahead, 'event')} more than an hour ahead "
+                f"of the partition's time: counted as of {iso(round(1000 * tape.time_reached[0]))}"
+            )
+        return made
 
     def _room(self) -> float:
         """How many minibatches may start from the present base: the bound on staleness, for models that need a base."""
@@ -262,7 +280,12 @@ class Worker:
         return self._marks
 
     def _publish(self, learned: list[Learned]) -> None:
-        """Dead letters are durable before the increment that passes them; increments before they count as sent."""
+        """Dead letters are durable before the increment that passes them; increments before they count as sent.
+
+        What was read before this look at the topic's id is of the topic that the frontier is of: looked at only
+        earlier, it might be of one that was made anew in between.
+        """
+        incarnation.check(self._spec, self._bus, self._shards.snapshots)
         letters.publish(self._bus, [letter for each in learned for letter in each.letters])
         outputs, of = [], []
         for each in learned:

@@ -71,6 +71,11 @@ class Spec:
         """Whether something is to be done once the data is at rest: further passes, or the last fit of a prior."""
         return self.pooled or self.inference.n_epochs > 1
 
+    @property
+    def times_matter(self) -> bool:
+        """Whether the posterior depends on the times of events, or of their records."""
+        return self.inference.by_time or (self.key is not None and self.key.expire_after is not None)
+
     @cached_property
     def key_field(self) -> Field | None:
         """Where an event's key is; None where there is one posterior for all."""

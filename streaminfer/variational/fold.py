@@ -118,6 +118,7 @@ def accounted(
     return replace(
         taken,
         frontier={**before.frontier, increment.partition: increment.end},
+        reached={**before.reached, increment.partition: increment.reached} if increment.reached else before.reached,
         n_lost=before.n_lost + (increment.n_lost if first else 0),
         n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),

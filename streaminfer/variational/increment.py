@@ -44,7 +44,8 @@ class Increment:
     Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
     sum of the weights, which are as of that time. Where there is a window, `panes` have the statistics, and
     `statistics` are those of no event; events that are too old when the newest has come are in no pane.
-    With `keys` the statistics are (k, size), a row for each key.
+    With `keys` the statistics are (k, size), a row for each key. Where times matter, `reached` is what the partition's
+    events say of them up to `end`.
     """
 
     fingerprint: str
@@ -65,3 +66,4 @@ class Increment:
     newest: float = 0.0
     panes: Panes = field(default_factory=dict)
     keys: ByKey | None = None
+    reached: tuple[float, ...] = ()

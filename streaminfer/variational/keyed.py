@@ -110,6 +110,7 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
     folded = replace(
         snapshot,
         frontier={**snapshot.frontier, increment.partition: increment.end},
+        reached={**snapshot.reached, increment.partition: increment.reached} if increment.reached else snapshot.reached,
         stamps=snapshot.stamps
         if rules.expire_after is None
         else _stamped(snapshot, increment.partition, increment.keys),

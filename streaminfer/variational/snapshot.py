@@ -28,7 +28,8 @@ class Snapshot:
     newest timestamps by partition where keys expire, 0 without a key of this shard; `prior` is the section of a spec
     that says it, where it is fitted to the keys, when there were `n_pooled` events; it is of the keys as they are where
     that is `n_events`. `score` is the sum of the events' log predictive densities, each under the posterior before its
-    minibatch; of keys nobody knows it.
+    minibatch; of keys nobody knows it. `topic_id` says which incarnation of the data topic all of this is of, empty
+    before anybody has looked. Where times matter, `reached` is what each partition's events say of them.
     """
 
     fingerprint: str
@@ -60,6 +61,8 @@ class Snapshot:
     ends: Mapping[int, int] = field(default_factory=dict)
     batches: Mapping[int, Tree] = field(default_factory=dict)
     n_batches: int = 0
+    topic_id: str = ""
+    reached: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def n_effective(self) -> float:
@@ -76,10 +79,12 @@ def together(shards: Sequence[Snapshot], shared: bool = False) -> Snapshot:
     if len(shards) == 1:
         return shards[0]
     known = set.intersection(*(set(shard.frontier) for shard in shards))
+    lowest = {index: min(shards, key=lambda shard: shard.frontier[index]) for index in sorted(known)}
     return replace(
         shards[0],
         version=max(shard.version for shard in shards),
-        frontier={index: min(shard.frontier[index] for shard in shards) for index in sorted(known)},
+        frontier={index: shard.frontier[index] for index, shard in lowest.items()},
+        reached={index: shard.reached[index] for index, shard in lowest.items() if index in shard.reached},
         n_lost=max(shard.n_lost for shard in shards),
         n_dead_lettered=max(shard.n_dead_lettered for shard in shards),
         created_at=max(shard.created_at for shard in shards),

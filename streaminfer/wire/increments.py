@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from streaminfer.models import times
 from streaminfer.variational.increment import Increment, Pane
+from streaminfer.variational.reached import SIZES, Reached
 from streaminfer.variational.windows import MOST_PANES
 from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -60,6 +61,7 @@ def encode(
         "base_version": increment.base_version,
         "score": increment.score,
         "n_unconverged": increment.n_unconverged,
+        "reached": increment.reached,
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
@@ -94,10 +96,18 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     _require(counted <= width * max_events, "n_events", rule, counted)
     converged = 0 <= value["n_unconverged"] <= value["n_events"]
     _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
+    value["reached"] = reached_of(value["reached"])
     _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])
     return Part(value)
+
+
+def reached_of(found: Sequence[float]) -> Reached:
+    """What a partition has reached, as increments and snapshots have it; raises BadValue."""
+    fits = len(found) in SIZES and all(times.EARLIEST <= time <= times.LATEST for time in found)
+    _require(fits, "reached", f"must be times of the years 1 to 9999, {SIZES} of them", found)
+    return tuple(found)
 
 
 def most_numbers(size: int, timed: bool, windowed: bool) -> int:

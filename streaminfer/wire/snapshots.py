@@ -20,10 +20,11 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.increments import reached_of
 
 TOPIC: Final = "posterior"
 MANIFEST: Final = b"manifest"
-ENVELOPE: Final = 64 * 1024
+ENVELOPE: Final = 80 * 1024
 """Bytes left for the manifest: 1,024 partitions of frontier and 10,000 chunk versions fit."""
 MAX_CHUNKS: Final = 4096
 CLOCK: Final = 3
@@ -117,6 +118,7 @@ def _manifest(
                 "stamp": snapshot.stamps.get(p, NO_STAMP),
                 "start": snapshot.starts.get(p, NOWHERE),
                 "end": snapshot.ends.get(p, NOWHERE),
+                "reached": snapshot.reached.get(p, ()),
             }
             for p, at in sorted(snapshot.frontier.items())
         ],
@@ -130,6 +132,7 @@ def _manifest(
         "n_batches": snapshot.n_batches,
         "prior": snapshot.prior,
         "n_pooled": snapshot.n_pooled,
+        "topic_id": snapshot.topic_id,
         "drift": state,
     }
 
@@ -217,6 +220,8 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
         created_at=created_at,
         prior=manifest["prior"],
         stamps=stamps,
+        topic_id=manifest["topic_id"],
+        reached={each["partition"]: reached_of(each["reached"]) for each in manifest["frontier"] if each["reached"]},
         epoch=manifest["epoch"],
         starts=starts,
         ends=ends,

@@ -143,6 +143,21 @@ def test_another_version_of_the_tables_is_refused(tmp_path: Path) -> None:
         EmbeddedBus(tmp_path)
 
 
+def test_topics_of_a_file_from_before_get_an_id_once(tmp_path: Path) -> None:
+    with EmbeddedBus(tmp_path) as bus:
+        bus.create([Topic("t", 1), Topic("u", 1)])
+        bus.publish([Output("t", b"x")])
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
+        file.execute("ALTER TABLE topics DROP COLUMN id")
+    with EmbeddedBus(tmp_path) as bus, EmbeddedBus(tmp_path) as other:
+        given = bus.topic_id("t")
+        assert len({given, bus.topic_id("u"), ""}) == 3
+        assert other.topic_id("t") == given
+        assert bus.ends("t") == {0: 1}
+    with EmbeddedBus(tmp_path) as bus:
+        assert bus.topic_id("t") == given
+
+
 def test_many_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
     program = (
         "import sys; from streaminfer.bus.connect import open_bus; from streaminfer.bus.protocol import Topic\n"

@@ -17,6 +17,7 @@ from streaminfer.bus.protocol import (
     UnknownTopic,
 )
 from tests.contracts.bus_harness import HARNESSES, Harness, fixture_over, outputs, read_all, values
+from tests.remaking import delete_topic
 
 harness = fixture_over(HARNESSES)
 
@@ -64,6 +65,23 @@ def test_partitions_can_be_added_and_are_used(harness: Harness) -> None:
     assert all(record.partition.index == partition_of(record.key or b"", 4) for record in found)
     other.publish([Output("t", b"y", partition=3)])
     assert values(read_all(bus, "t"))[-1] == b"y"
+
+
+def test_a_topic_keeps_its_id_until_it_is_made_anew(harness: Harness) -> None:
+    bus, other = harness.open(), harness.open()
+    bus.create([Topic("t", 1), Topic("u", 1)])
+    first = bus.topic_id("t")
+    assert first
+    assert first != bus.topic_id("u")
+    bus.create([Topic("t", 3)])
+    bus.publish(outputs("t", 3))
+    assert (bus.topic_id("t"), other.topic_id("t"), harness.open().topic_id("t")) == (first, first, first)
+    delete_topic(bus, "t")
+    for each in (bus, other):
+        with pytest.raises(UnknownTopic, match="'t'"):
+            each.topic_id("t")
+    bus.create([Topic("t", 1)])
+    assert bus.topic_id("t") == other.topic_id("t") != first
 
 
 def test_records_come_back_in_order_with_the_offsets_that_publish_gave(harness: Harness) -> None:

@@ -16,7 +16,7 @@ from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime.master import Master
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.increment import Pane
-from streaminfer.wire import panes
+from streaminfer.wire import panes, snapshots
 from streaminfer.wire.panes import Place
 from streaminfer.wire.rows import Table, pack
 from tests.models.examples import EXAMPLES, Example
@@ -302,12 +302,12 @@ def test_panes_that_may_be_hidden_are_waited_for(forget: dict[str, float]) -> No
 def test_a_pane_too_large_for_a_record_goes_in_parts() -> None:
     document: dict[str, Any] = {
         "name": "demo",
-        "model": {"kind": "gaussian", "fields": [f"x{i}" for i in range(100)]},
+        "model": {"kind": "gaussian", "fields": [f"x{i}" for i in range(120)]},
         "data": {"partitions": 1},
         "inference": {"minibatch": 4, "linger_ms": 5, "snapshot_ms": 1, "forget": {"window_events": 3}},
     }
     rig = Rig(parse_spec(document), max_record_bytes=snapshots_fit)
-    events = np.random.default_rng(1).normal(size=(10, 100))
+    events = np.random.default_rng(1).normal(size=(10, 120))
     for event in events:
         data = json.dumps({f"x{i}": x for i, x in enumerate(event.tolist())}).encode()
         rig.bus.publish([Output(rig.topic("events"), data, partition=0)])
@@ -322,7 +322,7 @@ def test_a_pane_too_large_for_a_record_goes_in_parts() -> None:
     np.testing.assert_allclose(model.posterior(found.statistics).natural, want, rtol=1e-9, atol=1e-9)
 
 
-snapshots_fit = 64 * 1024 + 4096
+snapshots_fit = snapshots.ENVELOPE + 4096
 """Bytes of a record: a manifest fits, the statistics of a pane need several."""
 
 

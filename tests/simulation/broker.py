@@ -39,16 +39,42 @@ class Broker:
         self._logs: dict[str, list[Log]] = {}
         self._groups: dict[str, Group] = {}
         self._spread = 0
+        self._ids: dict[str, str] = {}
+        self._made = 0
 
     def create(self, topics: Sequence[Topic]) -> None:
         """Makes what is missing, all or nothing."""
         declarations.check(topics, self.topics)
         for topic in topics:
+            if topic.name not in self.topics:
+                self._made += 1
+                self._ids[topic.name] = f"{topic.name}#{self._made}"
             self.topics[topic.name] = topic
             logs = self._logs.setdefault(topic.name, [])
             logs += [Log(Partition(topic.name, index)) for index in range(len(logs), topic.partitions)]
         for group in self._groups.values():
             group.rebalance()
+
+    def delete(self, topic: str) -> None:
+        """Removes a topic with its records, and what groups have kept of it."""
+        self.logs(topic)
+        del self.topics[topic], self._logs[topic], self._ids[topic]
+        for group in self._groups.values():
+            group.positions = {place: at for place, at in group.positions.items() if place.topic != topic}
+            group.rebalance()
+
+    def remake(self, topic: str) -> None:
+        """Empties a topic and gives it another id: deleted and made again so fast that its readers never notice."""
+        for log in self.logs(topic):
+            log.start = log.end = 0
+            log.records = []
+        self._made += 1
+        self._ids[topic] = f"{topic}#{self._made}"
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic, which one that is made again under its name does not have."""
+        self.logs(topic)
+        return self._ids[topic]
 
     def logs(self, topic: str) -> list[Log]:
         """A topic's partitions in order; raises UnknownTopic."""

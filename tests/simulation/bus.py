@@ -33,6 +33,9 @@ class SimulatedBus:
     def public_name(self, topic: str) -> str:
         return topic
 
+    def topic_id(self, topic: str) -> str:
+        return self._connection.act("topic_id", lambda: self._broker.topic_id(topic))
+
     def starts(self, topic: str) -> dict[int, int]:
         return self._connection.act("starts", lambda: {i: log.start for i, log in enumerate(self._broker.logs(topic))})
 

@@ -90,7 +90,7 @@ class Group:
         wanted = assign(
             {member: lease.topics for member, lease in self._members.items()},
             {number: partition.topic for partition, number in number_of.items()},
-            {number_of[partition]: owner for partition, (owner, _) in self._owners.items()},
+            {number_of[partition]: owner for partition, (owner, _) in self._owners.items() if partition in number_of},
         )
         owners = {partitions[number]: member for number, member in wanted.items()}
         if owners != {partition: owner for partition, (owner, _) in self._owners.items()}:

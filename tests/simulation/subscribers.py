@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streaminfer.bus.protocol import Partition
+import numpy as np
+
+from streaminfer.bus.protocol import Partition, Record
 from streaminfer.runtime.follower import Follower
+from streaminfer.variational.reached import Reached, believe
 from streaminfer.variational.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ class Subscriber:
         self._follower = Follower(world.spec, world.bus)
         self.newest: Snapshot | None = None
         self._first: dict[int, int] = {}
+        self._met: dict[int, Reached] = {}
 
     def poll(self) -> None:
         for snapshot in self._follower.poll(0.0):
@@ -46,6 +51,7 @@ class Subscriber:
             raise Wrong(f"frontier shrank from {dict(old.frontier)} to {dict(snapshot.frontier)}")
         for partition, at in snapshot.frontier.items():
             self._first.setdefault(partition, at)
+            self._met.setdefault(partition, snapshot.reached.get(partition, ()))
         self._check_events(snapshot)
 
     def _check_events(self, snapshot: Snapshot) -> None:
@@ -67,6 +73,12 @@ class Subscriber:
         if not all(removed) or len(missing) > snapshot.n_lost:
             raise Wrong(f"lost: {missing} are below the frontier and not in the posterior ({snapshot.n_lost} lost)")
 
+    def _times(self, partition: int, records: Sequence[Record]) -> list[float]:
+        """The times of events as they count, all of a partition in their order."""
+        before = self._met.get(partition, ())
+        stamps = np.array([record.timestamp / 1000 for record in records])
+        return believe(stamps, before).times.tolist() if records else []  # type: ignore[no-any-return]
+
     def _removed(self, partition: int, offset: int) -> bool:
         return offset < self._world.broker.log(Partition(self._world.data, partition)).start
 
@@ -82,7 +94,7 @@ class ForgettingSubscriber(Subscriber):
             good = [r for r in log.records if r.offset < frontier and self._world.value_at[partition, r.offset]]
             values += [self._world.value_at[partition, r.offset] for r in good]
             by_events = range(len(good) - 1, -1, -1)
-            ages += by_events if kind == "half_life_events" else [-r.timestamp / 1000 for r in good]
+            ages += by_events if kind == "half_life_events" else [-time for time in self._times(partition, good)]
         youngest = min(ages, default=0) if kind == "half_life_seconds" else 0
         weights = [0.5 ** ((age - youngest) / half_life) for age in ages]
         total = sum(weight * value for weight, value in zip(weights, values, strict=True))
@@ -103,16 +115,17 @@ class WindowSubscriber(Subscriber):
         ((kind, span),) = (world.forget or {}).items()
         good: list[tuple[int, int, float]] = []
         for partition, frontier in snapshot.frontier.items():
-            for record in world.broker.log(Partition(world.data, partition)).records:
-                value = world.value_at[partition, record.offset]
-                if record.offset < frontier and value:
-                    place = record.offset if kind == "window_events" else record.timestamp / 1000
-                    good.append((partition, value, place))
+            records = world.broker.log(Partition(world.data, partition)).records
+            inside = [r for r in records if r.offset < frontier and world.value_at[partition, r.offset]]
+            by_events = [float(r.offset) for r in inside]
+            places = by_events if kind == "window_events" else self._times(partition, inside)
+            values = [world.value_at[partition, r.offset] for r in inside]
+            good += [(partition, value, place) for value, place in zip(values, places, strict=True)]
         width = math.ceil(span / 64) if kind == "window_events" else span / 64
         newest = max((place for _, _, place in good), default=0.0)
         ends = snapshot.frontier if kind == "window_events" else dict.fromkeys(snapshot.frontier, newest)
-        inside = [v for partition, v, place in good if place // width >= (ends[partition] - span) // width]
+        counted = [v for partition, v, place in good if place // width >= (ends[partition] - span) // width]
         found = (snapshot.statistics[0], snapshot.n_effective, snapshot.n_events)
-        wanted = (sum(inside), len(inside), len(good))
+        wanted = (sum(counted), len(counted), len(good))
         if found != wanted:
             raise Wrong(f"another window: {found} is not {wanted}")

@@ -56,16 +56,24 @@ class Catalog:
 
         Nobody who reads somebody else's topic needs the right to see its settings, so they are not asked for.
         """
+        self._numbers[topic] = len(self._described(topic)["partitions"])
+        return self._numbers[topic]
+
+    def topic_id(self, topic: str) -> str:
+        """The id that the cluster gave a topic when it was made; raises UnknownTopic."""
+        return str(self._described(topic)["topic_id"])
+
+    def _described(self, topic: str) -> dict[str, Any]:
+        """A topic as the cluster describes it now; raises UnknownTopic."""
         self._connection.check_open()
         name = self._connection.names.outside(topic)
         described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
-        counts = _counts(described)
-        if name not in counts:
+        found = next((each for each in described if each["name"] == name and not each["error_code"]), None)
+        if found is None:
             self._topics.pop(topic, None)
             self._numbers.pop(topic, None)
             raise UnknownTopic(f"there is no topic {topic!r}")
-        self._numbers[topic] = counts[name]
-        return counts[name]
+        return dict(found)
 
     def check_partition(self, partition: Partition) -> None:
         """Raises UnknownTopic. Partitions are added, never removed: a number that is large enough need not be new."""

@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 from streaminfer.bus.declaration import check, missing
 from streaminfer.bus.protocol import Partition, Topic, UnknownTopic
+from streaminfer.bus.sqlite import schema
 from streaminfer.bus.sqlite.store import Store
 
 
 class Entry(NamedTuple):
-    """A topic and the ids of its partitions in the file, by index."""
+    """A topic, the ids of its partitions in the file, by index, and its own, which no other topic ever has."""
 
     topic: Topic
     ids: tuple[int, ...]
+    topic_id: str
 
 
 class Catalog:
@@ -37,8 +39,10 @@ class Catalog:
             ids.setdefault(topic, []).append(id_)
             partitions[id_] = Partition(topic, number)
         self._entries = {
-            name: Entry(Topic(name, len(ids[name]), *kept), tuple(ids[name]))
-            for name, *kept in connection.execute("SELECT name, cleanup, retention_ms, max_bytes FROM topics")
+            name: Entry(Topic(name, len(ids[name]), *kept), tuple(ids[name]), topic_id)
+            for name, topic_id, *kept in connection.execute(
+                "SELECT name, id, cleanup, retention_ms, max_bytes FROM topics"
+            )
         }
         self._partitions = partitions
         self.version = self._store.catalog_version
@@ -94,7 +98,7 @@ class Catalog:
         first = topic.partitions - missing(topic, _kept(entry))
         if entry is None:
             row = (topic.name, topic.cleanup, topic.retention_ms, topic.max_bytes)
-            connection.execute("INSERT INTO topics VALUES (?, ?, ?, ?)", row)
+            connection.execute(f"INSERT INTO topics VALUES (?, ?, ?, ?, {schema.NEW_ID})", row)  # noqa: S608
         connection.executemany(
             "INSERT INTO partitions (topic, number) VALUES (?, ?)",
             [(topic.name, number) for number in range(first, topic.partitions)],

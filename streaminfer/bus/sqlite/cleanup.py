@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 
 from streaminfer.bus.sqlite.catalog import Catalog
 from streaminfer.bus.sqlite.log import Batch
 from streaminfer.bus.sqlite.schema import OFFSET_BITS
 from streaminfer.bus.sqlite.store import Store
+
+logger = logging.getLogger(__name__)
 
 COMPACT_WEIGHT = 400
 TOMBSTONE_MS = 24 * 3600 * 1000
@@ -19,6 +22,12 @@ _WEIGHT = "1 + coalesce(length(value), 0) / 16384"
 """A record's share in the decision to compact: small ones count as one, a megabyte as many."""
 
 
+_UNREAD = """SELECT p.group_name, p.position, q.start_offset FROM positions p
+    JOIN partitions q ON q.id = p.partition JOIN groups g ON g.name = p.group_name
+    WHERE p.partition = ? AND p.position < q.start_offset"""
+"""Groups with members, now or before: others keep positions that are no places of readers."""
+
+
 class Cleanup:
     """Removes records as a side effect of appends: compacted topics by weight, others by age now and then."""
 
@@ -26,6 +35,8 @@ class Cleanup:
         self._store = store
         self._catalog = catalog
         self._retained_at = store.clock()
+        self._told: dict[tuple[int, str], int] = {}
+        """Up to where a partition was when it was last said that a group had not read all of it."""
 
     def after_append(self, connection: sqlite3.Connection, batch: Batch) -> None:
         """Runs what is due, inside the transaction that appended."""
@@ -57,7 +68,20 @@ class Cleanup:
             if entry.topic.retention_ms is not None and entry.topic.cleanup == "delete":
                 for id_ in entry.ids:
                     more |= expire(connection, id_, now_ms - entry.topic.retention_ms)
+                    self._tell_unread(connection, id_)
         return more
+
+    def _tell_unread(self, connection: sqlite3.Connection, id_: int) -> None:
+        """Says which groups have not read all that is gone: a clock that goes forward makes everything old at once."""
+        for group, position, start in connection.execute(_UNREAD, (id_,)).fetchall():
+            gone = (id_, group)
+            if self._told.get(gone, 0) < start:
+                self._told[gone] = start
+                logger.warning(
+                    "%s: retention removed the positions from %d to %d, which group %s has not committed as read. Is "
+                    "the clock of this machine right?",
+                    *(self._catalog.partition(id_), position, start, group),
+                )
 
 
 def compact(connection: sqlite3.Connection, id_: int, now_ms: int) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streaminfer.bus.protocol import Fenced
 from streaminfer.bus.sqlite.assignment import assign
 from streaminfer.bus.sqlite.catalog import Catalog
+
+LONGEST_LEASE: Final = 2.0
+"""A lease that ends more than so many sessions from now was written by a clock that has gone back since: it is void.
+
+One session would do, but a clock that is put right by a fraction of a second must not end every lease.
+"""
 
 
 class Identity(NamedTuple):
@@ -42,7 +48,7 @@ def join(connection: sqlite3.Connection, catalog: Catalog, who: Identity, now: f
         raise AssertionError("an INSERT into a rowid table has a last row")
     if who.instance is not None:
         _take_over(connection, who.group, who.instance, member)
-    _evict(connection, who.group, now)
+    _evict(connection, who.group, now, session_s)
     _rebalance(connection, catalog, who.group)
     return member
 
@@ -51,8 +57,13 @@ def beat(
     connection: sqlite3.Connection, catalog: Catalog, who: Identity, member: int, *, now: float, session_s: float
 ) -> bool:
     """Extends a lease and ends those that ran out; false where the member's own is among them or has gone before."""
-    evicted = _evict(connection, who.group, now)
-    alive = connection.execute("UPDATE members SET expires = ? WHERE id = ?", (now + session_s, member)).rowcount == 1
+    alive = (
+        connection.execute(
+            "UPDATE members SET expires = ? WHERE id = ? AND expires > ?", (now + session_s, member, now)
+        ).rowcount
+        == 1
+    )
+    evicted = _evict(connection, who.group, now, session_s)
     if evicted or state(connection, who.group).catalog != catalog.version:
         _rebalance(connection, catalog, who.group)
     return alive
@@ -91,9 +102,10 @@ def check_owner(connection: sqlite3.Connection, group: str, member: int, claims:
             raise Fenced(f"this member of group {group!r} no longer owns every partition whose position it commits")
 
 
-def check_vacant(connection: sqlite3.Connection, group: str, now: float) -> None:
+def check_vacant(connection: sqlite3.Connection, group: str, now: float, session_s: float) -> None:
     """Raises Fenced where a group has members: then only they may commit its positions."""
-    if connection.execute("SELECT 1 FROM members WHERE group_name = ? AND expires > ?", (group, now)).fetchone():
+    live = "SELECT 1 FROM members WHERE group_name = ? AND expires > ? AND expires <= ?"
+    if connection.execute(live, (group, now, now + LONGEST_LEASE * session_s)).fetchone():
         raise Fenced(f"group {group!r} has members: only they may commit its positions")
 
 
@@ -109,8 +121,10 @@ def _take_over(connection: sqlite3.Connection, group: str, instance: str, member
         )
 
 
-def _evict(connection: sqlite3.Connection, group: str, now: float) -> int:
-    return connection.execute("DELETE FROM members WHERE group_name = ? AND expires <= ?", (group, now)).rowcount
+def _evict(connection: sqlite3.Connection, group: str, now: float, session_s: float) -> int:
+    """Ends the leases that ran out, and those that are void."""
+    over = "DELETE FROM members WHERE group_name = ? AND (expires <= ? OR expires > ?)"
+    return connection.execute(over, (group, now, now + LONGEST_LEASE * session_s)).rowcount
 
 
 def _next_generation(connection: sqlite3.Connection, group: str) -> int:

@@ -12,12 +12,16 @@ VERSION = 1
 OFFSET_BITS = 40
 """A log row's id is (partition id << OFFSET_BITS) | offset: a partition is one range of the table, in order."""
 
+NEW_ID = "lower(hex(randomblob(16)))"
+"""The id of a topic that is made: no other topic has it, nor one of the same name that is made later."""
+
 _TABLES = (
     # One row. The version grows whenever topics or partitions are added, so that others know their copy is old.
     "CREATE TABLE catalog (version INTEGER NOT NULL)",
     "INSERT INTO catalog VALUES (1)",
     """CREATE TABLE topics (
-        name TEXT PRIMARY KEY, cleanup TEXT NOT NULL, retention_ms INTEGER, max_bytes INTEGER NOT NULL)""",
+        name TEXT PRIMARY KEY, cleanup TEXT NOT NULL, retention_ms INTEGER, max_bytes INTEGER NOT NULL,
+        id TEXT NOT NULL DEFAULT '')""",
     # dirty: weight appended since the last compaction; clean: weight that it left (see cleanup.py).
     f"""CREATE TABLE partitions (
         id INTEGER PRIMARY KEY,
@@ -77,3 +81,15 @@ def make(connection: sqlite3.Connection) -> None:
     """Makes the tables, inside the caller's transaction."""
     for statement in _TABLES:
         connection.execute(statement)
+
+
+def lacks_ids(connection: sqlite3.Connection) -> bool:
+    """Whether the file was made before topics had ids."""
+    return "id" not in {column[1] for column in connection.execute("PRAGMA table_info(topics)")}
+
+
+def add_ids(connection: sqlite3.Connection) -> None:
+    """Gives every topic of such a file an id, inside the caller's transaction."""
+    connection.execute("ALTER TABLE topics ADD COLUMN id TEXT NOT NULL DEFAULT ''")
+    connection.execute(f"UPDATE topics SET id = {NEW_ID}")  # noqa: S608
+    connection.execute("UPDATE catalog SET version = version + 1")

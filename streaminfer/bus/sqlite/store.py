@@ -81,6 +81,10 @@ class Store:
                 if schema.is_empty(connection):
                     schema.make(connection)
         schema.check(connection, str(self.path))
+        if schema.lacks_ids(connection):
+            with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):
+                if schema.lacks_ids(connection):
+                    schema.add_ids(connection)
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:

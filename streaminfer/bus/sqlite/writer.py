@@ -44,7 +44,8 @@ class Appender:
 class SqliteWriter:
     """The newest writer of its name, until another one is opened."""
 
-    def __init__(self, store: Store, catalog: Catalog, appender: Appender, name: str) -> None:
+    def __init__(self, store: Store, catalog: Catalog, appender: Appender, name: str, session_s: float) -> None:
+        self._session_s = session_s
         self._store = store
         self._catalog = catalog
         self._appender = appender
@@ -84,7 +85,7 @@ class SqliteWriter:
                 owner.check_owner(connection, places)
                 kept.put(connection, owner.group, prepared)
             elif isinstance(owner, str):
-                groups.check_vacant(connection, owner, self._store.clock())
+                groups.check_vacant(connection, owner, self._store.clock(), self._session_s)
                 kept.put(connection, owner, prepared)
 
         return self._appender.append(outputs, first)

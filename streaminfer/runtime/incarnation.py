@@ -1,0 +1,28 @@
+"""Which incarnation of the data topic a posterior was learned from: a frontier means nothing in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streaminfer.bus.protocol import Bus
+from streaminfer.runtime import names
+from streaminfer.runtime.service import Fatal
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+
+
+def check(spec: Spec, bus: Bus, snapshots: Iterable[Snapshot]) -> str:
+    """The id of the data topic as it is now; raises Fatal where a snapshot is of another topic of that name.
+
+    Ids never come back: what was read before a check that succeeds is of the topic that the snapshots are of.
+    """
+    topic = names.data_topic(spec)
+    found = bus.topic_id(topic)
+    for snapshot in snapshots:
+        if snapshot.topic_id not in {"", found}:
+            raise Fatal(
+                f"{topic}: the topic was deleted and made anew (its id is {found}, the posterior has learned from "
+                f"{snapshot.topic_id}), so the frontier of the posterior means nothing in it. To learn from the new "
+                "topic, give the spec a new name; the old posterior stays as it is."
+            )
+    return found
