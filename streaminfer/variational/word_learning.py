@@ -47,7 +47,7 @@ def topics_of(
         totals += blend.of_all(inference, block.snapshot) * head.sums
         n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
     size = n_words if model.vocabulary is None else len(model.vocabulary)
-    return Topics(model.concentration + rows, model.concentration * size + totals, model.local == "mean")
+    return Topics(model.concentration + rows, model.concentration * size + totals, model.by_mean)
 
 
 def learn(

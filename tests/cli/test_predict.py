@@ -162,9 +162,9 @@ def test_topics_and_how_exact_they_are(shop: Shop) -> None:
     assert sum(first["topics"]) == pytest.approx(1)
     assert max(first["topics"]) > 0.9
     assert (first["words"], second["words"], second["topics"]) == (2, 0, [0.5, 0.5])
-    assert program.err.startswith("words: lda by svb, bound, version ")
+    assert program.err.startswith("words: lda by svb, approximate, version ")
     lines = shop.predict("words", file).out.splitlines()
-    assert lines[0].startswith("words: lda by svb, bound, version ")
+    assert lines[0].startswith("words: lda by svb, approximate, version ")
     assert lines[1].split() == ["row", "topics", "words"]
     refused = shop.predict("words", file, "--interval", 0.9, code=2)
     assert "--interval: lda predicts probabilities without an interval; leave it out" in refused.err
