@@ -161,7 +161,7 @@ def test_a_summary_says_which_pass_it_is_of(capsys: pytest.CaptureFixture[str]) 
     found = rig.found()
     assert (found.epoch, found.score) == (EPOCHS - 1, found.snapshot.score / 24)
     print_summary(found)
-    assert "lda by memoized, bound, version" in (first := capsys.readouterr().out.splitlines()[0])
+    assert "lda by memoized, approximate, version" in (first := capsys.readouterr().out.splitlines()[0])
     assert first.endswith(", pass 3 of 3")
 
 
