@@ -1,4 +1,7 @@
-"""Documents for topic models: drawn from the model itself, the same ones every time, and how topics are scored."""
+"""Documents for topic models, the same ones every time, and how topics are scored.
+
+They are drawn from the model itself, or chapters that people wrote.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import numpy as np
 
 from streaminfer.models.documents import Documents
 from streaminfer.models.model import Matrix
-from streaminfer.variational.lda import completion
+from streaminfer.variational.lda import completion, local
 from streaminfer.variational.lda.topics import Topics
+from tests.variational.corpora import chapters
 
 ALPHA: Final = 0.1
 CONCENTRATION: Final = 0.01
@@ -18,8 +22,8 @@ CONCENTRATION: Final = 0.01
 TAU: Final = 64.0
 KAPPA: Final = 0.7
 """Step t has the size (tau + t)^-kappa, t = 1, 2, ..."""
-TOLERANCE: Final = 1e-3
-TURNS: Final = 100
+TOLERANCE: Final = local.BY_MEAN
+TURNS: Final = local.MOST
 """A document's loop ends at a mean change below the one, or after the other."""
 LENGTH: Final = 100
 """Words of a document, on average."""
@@ -31,17 +35,34 @@ CERTAIN: Final = 1e9
 
 @dataclass(frozen=True)
 class Corpus:
-    """`documents` to learn from and `held_out` others, of `topics` topics over `words` words."""
+    """`documents` to learn from and `held_out` others, of `topics` topics over `words` words.
+
+    Everybody gets the `concentration` of topics and the `tau` of steps.
+    """
 
     documents: int
     topics: int = 50
     words: int = 5_000
     held_out: int = 1_000
     minibatch: int = 256
+    concentration: float = CONCENTRATION
+    tau: float = TAU
+    real: bool = False
 
     @property
     def topic(self) -> str:
         return f"bench-documents-{self.topics}-{self.words}-{self.documents}"
+
+
+CHAPTERS: Final = Corpus(989, 20, 4_501, held_out=200, minibatch=64, concentration=0.05, tau=16.0, real=True)
+"""Of the World English Bible (tests/data/chapters.md). A pass is 16 steps; with tau = 64 they would be too small."""
+
+
+class Given(NamedTuple):
+    """Documents of both kinds."""
+
+    learned: Documents
+    held_out: Documents
 
 
 class Drawn(NamedTuple):
@@ -54,6 +75,17 @@ class Drawn(NamedTuple):
     def true_topics(self) -> Topics:
         rows = np.maximum(CERTAIN * self.truth.T, CONCENTRATION)
         return Topics(rows, rows.sum(axis=0))
+
+
+def given(corpus: Corpus) -> Given:
+    """The documents of either kind of corpus."""
+    if not corpus.real:
+        return Given(*drawn(corpus)[:2])
+    _, documents = chapters()
+    return Given(
+        documents.select(np.arange(corpus.held_out, corpus.held_out + corpus.documents)),
+        documents.select(np.arange(corpus.held_out)),
+    )
 
 
 def drawn(corpus: Corpus) -> Drawn:
@@ -75,11 +107,11 @@ def drawn(corpus: Corpus) -> Drawn:
 
 
 def score(topics: Topics, documents: Documents) -> float:
-    """Nats for each word of the second halves of documents, given the first: of everybody's topics the same."""
-    return completion.score(topics, documents, ALPHA, seed=1).mean()
+    """Nats for each word of the second halves, given the first: of everybody's topics by their mean probabilities."""
+    return completion.score(topics._replace(by_mean=True), documents, ALPHA, seed=1).mean()
 
 
-def unigram(of: Drawn, words: int) -> float:
+def unigram(of: Drawn | Given, words: int) -> float:
     """The score of one topic: the words' frequencies."""
     counts = np.asarray(np.bincount(of.learned.words, of.learned.counts, words) + CONCENTRATION, dtype=np.float64)
     return score(Topics(counts[:, None], counts.sum(keepdims=True)), of.held_out)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks import ours, topic_spec
-from benchmarks.corpus import Corpus, drawn
+from benchmarks.corpus import Corpus, given
 from benchmarks.measure import Samples
 from benchmarks.ours import Ours
 from benchmarks.processes import Failed
@@ -54,7 +54,7 @@ def _follow(shards: Shards, documents: int) -> tuple[Snapshot, Snapshot]:
 
 def _check(mine: Ours, shards: Shards, corpus: Corpus) -> None:
     """Every word of every document was counted once."""
-    total = drawn(corpus).learned.counts.sum()
+    total = given(corpus).learned.counts.sum()
     counted = sum(head_of(mine.spec.model, each.statistics).n_words for each in shards.snapshots)
     if counted != total:
         raise Failed(f"{counted} words in the topics of {total:g}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from benchmarks.corpus import ALPHA, CONCENTRATION, KAPPA, TAU, Corpus, drawn, labels
+from benchmarks.corpus import ALPHA, KAPPA, Corpus, given, labels
 from streaminfer.bus.protocol import Bus, Output, Topic
 from streaminfer.models.documents import Documents
 from streaminfer.spec import Spec, parse_spec
@@ -14,17 +14,17 @@ FIELD = "words"
 PARTITIONS = 4
 
 
-def text_of(name: str, corpus: Corpus, shards: int = 1) -> str:
+def text_of(name: str, corpus: Corpus, shards: int = 1, method: str = "svi") -> str:
     """Steps of svi as everybody's; the vocabulary grows, as specs that say nothing have it."""
-    prior = {"document": ALPHA, "topic": CONCENTRATION}
+    prior = {"document": ALPHA, "topic": corpus.concentration}
     model = {"kind": "lda", "field": FIELD, "topics": corpus.topics, "shards": shards, "prior": prior}
-    step = {"tau": TAU, "kappa": KAPPA}
-    inference = {"method": "svi", "minibatch": corpus.minibatch, "population": corpus.documents, "step": step}
+    steps = {"population": corpus.documents, "step": {"tau": corpus.tau, "kappa": KAPPA}} if method == "svi" else {}
+    inference = {"method": method, "minibatch": corpus.minibatch, **steps}
     return json.dumps({"name": name, "data": {"topic": corpus.topic}, "model": model, "inference": inference})
 
 
-def spec_of(name: str, corpus: Corpus) -> Spec:
-    return parse_spec(json.loads(text_of(name, corpus)))
+def spec_of(name: str, corpus: Corpus, method: str = "svi") -> Spec:
+    return parse_spec(json.loads(text_of(name, corpus, method=method)))
 
 
 def records(corpus: Corpus, documents: Documents) -> Iterator[bytes]:
@@ -40,5 +40,5 @@ def load(bus: Bus, corpus: Corpus) -> None:
     """Puts the documents on their topic, evenly over its partitions."""
     bus.create([Topic(corpus.topic, PARTITIONS)])
     if not sum(bus.ends(corpus.topic).values()):
-        made = records(corpus, drawn(corpus).learned)
+        made = records(corpus, given(corpus).learned)
         bus.publish([Output(corpus.topic, value, partition=i % PARTITIONS) for i, value in enumerate(made)])

@@ -13,11 +13,15 @@ from benchmarks.corpus import Corpus
 
 @dataclass(frozen=True)
 class TopicTask:
-    """Who learns may leave numba out (`compiled`), or score every minibatch before it is absorbed, as workers do."""
+    """Who learns may leave numba out (`compiled`), or score every minibatch before it is absorbed, as workers do.
+
+    Of the contenders ours alone has more than one `method`.
+    """
 
     corpus: Corpus
     compiled: bool = True
     scored: bool = False
+    method: str = "svi"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

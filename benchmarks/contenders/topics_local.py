@@ -16,7 +16,7 @@ from streaminfer.variational.lda.topics import Topics
 def known(of: Drawn) -> Topics:
     """The true topics, as if the documents' words had been counted."""
     rows = CONCENTRATION + of.learned.counts.sum() / len(of.truth) * of.truth.T
-    return Topics(rows, rows.sum(axis=0))
+    return Topics(rows, rows.sum(axis=0), by_mean=True)
 
 
 def main(task: TopicTask) -> Learned:
@@ -32,7 +32,7 @@ def main(task: TopicTask) -> Learned:
 
 def _step(topics: Topics, present: Numbers, documents: Documents) -> float:
     """How many words the statistics have: those of the documents."""
-    found = local(Topics(topics.rows[present], topics.totals), documents, ALPHA)
+    found = local(topics._replace(rows=topics.rows[present]), documents, ALPHA)
     return float(np.sum(found.statistics))
 
 

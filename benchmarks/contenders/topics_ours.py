@@ -1,4 +1,4 @@
-"""Our pure code on documents in memory: the local step, and the whole loop of stochastic variational inference.
+"""Our pure code on documents in memory: the local step, and the whole loop of svi or svb.
 
 The loop is the one of a worker and a master without a bus: the rows of a minibatch's words, their local step, the fold.
 """
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
-from benchmarks.corpus import Corpus, drawn, labels, score
+from benchmarks.corpus import Corpus, given, labels, score
 from benchmarks.topic_spec import spec_of
 from streaminfer.models.bagged import Bagged
 from streaminfer.models.documents import Documents
@@ -56,6 +56,8 @@ class Loop:
         """What `word_learning.learn` does, without the score."""
         model, inference, blocks = self._model, self._spec.inference, [self.block]
         topics = word_learning.topics_of(model, inference, blocks, batch.labels, shards)
+        if inference.method != "svi":
+            return word_learning.change(model, inference, blocks, batch, shards, self._starts, topics).statistics
         topics = word_learning.started(inference, blocks, batch.labels, shards, topics, self._starts)
         began = time.perf_counter()
         statistics = local(topics, batch.documents, model.alpha).statistics
@@ -80,12 +82,12 @@ def batches(corpus: Corpus, documents: Documents) -> list[Bagged]:
 def main(task: TopicTask) -> Learned:
     if not task.compiled:
         sys.modules["numba"] = None  # type: ignore[assignment]  # as where it is not installed
-    of = drawn(task.corpus)
-    spec, given = spec_of("bench", task.corpus), batches(task.corpus, of.learned)
-    Loop(spec, task.scored).take(given[0])  # what is compiled is compiled now
+    of = given(task.corpus)
+    spec, made = spec_of("bench", task.corpus, task.method), batches(task.corpus, of.learned)
+    Loop(spec, task.scored).take(made[0])  # what is compiled is compiled now
     loop = Loop(spec, task.scored)
     began = time.perf_counter()
-    for batch in given:
+    for batch in made:
         loop.take(batch)
     seconds = time.perf_counter() - began
     counted = head_of(_lda(spec), loop.block.snapshot.statistics).n_words

@@ -9,7 +9,7 @@ import sys
 import time
 
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
-from benchmarks.corpus import ALPHA, CONCENTRATION, KAPPA, TAU, drawn, labels, score
+from benchmarks.corpus import ALPHA, KAPPA, given, labels, score
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.start import start
 from streaminfer.variational.lda.topics import prior
@@ -18,16 +18,16 @@ from streaminfer.variational.lda.topics import prior
 def main(task: TopicTask) -> Learned:
     if not task.compiled:
         sys.modules["numba"] = None  # type: ignore[assignment]  # as where it is not installed
-    corpus, of = task.corpus, drawn(task.corpus)
-    nothing = prior(corpus.words, CONCENTRATION, corpus.topics, corpus.words)
-    given, statistics = of.learned.split(corpus.minibatch), start(labels(corpus), corpus.topics, 0)
-    local(nothing.plus(statistics), given[0], ALPHA)  # what is compiled is compiled now
+    corpus, of = task.corpus, given(task.corpus)
+    nothing = prior(corpus.words, corpus.concentration, corpus.topics, corpus.words)._replace(by_mean=True)
+    batches, statistics = of.learned.split(corpus.minibatch), start(labels(corpus), corpus.topics, 0)
+    local(nothing.plus(statistics), batches[0], ALPHA)  # what is compiled is compiled now
     local_s, words, began = 0.0, 0.0, time.perf_counter()
-    for t, batch in enumerate(given, 1):
+    for t, batch in enumerate(batches, 1):
         topics, begun = nothing.plus(statistics), time.perf_counter()
         found = local(topics, batch, ALPHA).statistics
         local_s += time.perf_counter() - begun
-        rho = (TAU + t) ** -KAPPA
+        rho = (corpus.tau + t) ** -KAPPA
         statistics *= 1 - rho
         statistics += rho * corpus.documents / batch.n * found
         words += float(found.sum())

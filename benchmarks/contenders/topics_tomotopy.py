@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
-from benchmarks.corpus import ALPHA, CONCENTRATION, drawn, score
+from benchmarks.corpus import ALPHA, given, score
 from streaminfer.variational.lda.topics import Topics
 
 SWEEPS = 50
@@ -16,8 +16,8 @@ SWEEPS = 50
 def main(task: TopicTask) -> Learned:
     import tomotopy
 
-    corpus, of = task.corpus, drawn(task.corpus)
-    model = tomotopy.LDAModel(k=corpus.topics, alpha=ALPHA, eta=CONCENTRATION, seed=1)
+    corpus, of = task.corpus, given(task.corpus)
+    model = tomotopy.LDAModel(k=corpus.topics, alpha=ALPHA, eta=corpus.concentration, seed=1)
     model.optim_interval = 0  # alpha stays what everybody's is
     repeated, starts = of.learned.counts.astype(int), of.learned.starts
     for d in range(of.learned.n):
@@ -29,8 +29,8 @@ def main(task: TopicTask) -> Learned:
     seconds = time.perf_counter() - began
     used = np.array([int(word) for word in model.used_vocabs])
     shares = np.array([model.get_topic_word_dist(k) for k in range(corpus.topics)])
-    totals = np.array(model.get_count_by_topics()) + CONCENTRATION * len(used)
-    rows = np.full((corpus.words, corpus.topics), CONCENTRATION)
+    totals = np.array(model.get_count_by_topics()) + corpus.concentration * len(used)
+    rows = np.full((corpus.words, corpus.topics), corpus.concentration)
     rows[used] = (shares * totals[:, None]).T
     return Learned(of.learned.n, seconds, model.num_words, score(Topics(rows, rows.sum(axis=0)), of.held_out))
 

@@ -96,6 +96,11 @@ class Lda:
         )  # fmt: skip
 
     @property
+    def by_mean(self) -> bool:
+        """Whether documents are fitted to the topics' mean probabilities."""
+        return self.local == "mean"
+
+    @property
     def most_words(self) -> int:
         """Different words that a document may have, so that an increment can hold them."""
         return min(MOST_WORDS, INCREMENT_BYTES // word_bytes(self.topics, MAX_BYTES) - 1)

@@ -61,7 +61,7 @@ class TopicsPosterior:
         totals = self.natural.sum(axis=1) + self.model.concentration * new
         if not batch.labels:
             return np.zeros(batch.documents.n)
-        topics = Topics(rows, totals, self.model.local == "mean")
+        topics = Topics(rows, totals, self.model.by_mean)
         return score(topics, batch.documents, self.model.alpha, self.model.seed).log_predictive
 
     def predict(self, batch: Bagged) -> Predictions:
@@ -74,7 +74,8 @@ class TopicsPosterior:
         if not len(known.words):
             return {"topics": np.full((known.n, len(self.natural)), 1 / len(self.natural)), "words": known.lengths}
         rows = np.ascontiguousarray(self.natural[:, at].T)  # of words that are not known it is any row
-        gamma = local(Topics(rows, self.natural.sum(axis=1)), known, self.model.alpha).gamma
+        topics = Topics(rows, self.natural.sum(axis=1), self.model.by_mean)
+        gamma = local(topics, known, self.model.alpha).gamma
         return {"topics": gamma / gamma.sum(axis=1, keepdims=True), "words": known.lengths}
 
     def _places(self, labels: Sequence[bytes]) -> Numbers:

@@ -47,7 +47,7 @@ def topics_of(
         totals += blend.of_all(inference, block.snapshot) * head.sums
         n_words += len(block.arena) + int(np.count_nonzero(places == NONE))
     size = n_words if model.vocabulary is None else len(model.vocabulary)
-    return Topics(model.concentration + rows, model.concentration * size + totals, model.local == "mean")
+    return Topics(model.concentration + rows, model.concentration * size + totals, model.by_mean)
 
 
 def learn(
@@ -61,26 +61,41 @@ def learn(
 ) -> Step:
     """The statistics (m, K) of a minibatch's words, and how well the topics foretold its documents.
 
-    Where no word was ever counted all topics are alike, and a start that all workers share tells them apart. By svi it
-    fades as all that is held does. Documents that are met `again` have no score; by memoized they are in the topics
-    already, while the first time their words are learned as by svb, as many of them are new.
+    Documents that are met `again` have no score.
     """
     if not batch.labels:
         return Step(np.zeros((0, model.topics)), 0.0)
     topics = topics_of(model, inference, blocks, batch.labels, shards)
-    n_unconverged = 0
+    found = change(model, inference, blocks, batch, shards, starts, topics, again)
+    return found if again else found._replace(score=scored(model, topics, batch))
+
+
+def change(
+    model: Lda,
+    inference: Inference,
+    blocks: Sequence[Block],
+    batch: Bagged,
+    shards: ShardOf,
+    starts: Starts,
+    topics: Topics,
+    again: bool = False,
+) -> Step:
+    """What a minibatch with words adds to the topics as they are known, without a score.
+
+    Where no word was ever counted all topics are alike, and a start that all workers share tells them apart. By svi it
+    fades as all that is held does. By memoized, documents that are met `again` are in the topics already, while the
+    first time their words are learned as by svb, as many of them are new.
+    """
     if inference.method == "svi":
         begun = started(inference, blocks, batch.labels, shards, topics, starts)
-        statistics = local(begun, batch.documents, model.alpha).statistics
-    elif again and inference.method == "memoized":
-        statistics = local(topics, batch.documents, model.alpha).statistics
-    else:
-        new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
-        first = starts.of(batch.labels) if new else None
-        most = inference.local_iterations or ITERATIONS
-        found = absorb(topics, batch.documents, model.alpha, first=first, iterations=most)
-        statistics, n_unconverged = found.statistics, 0 if found.converged else batch.documents.n
-    return Step(statistics, 0.0 if again else scored(model, topics, batch), n_unconverged)
+        return Step(local(begun, batch.documents, model.alpha).statistics, 0.0)
+    if again and inference.method == "memoized":
+        return Step(local(topics, batch.documents, model.alpha).statistics, 0.0)
+    new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
+    first = starts.of(batch.labels) if new else None
+    most = inference.local_iterations or ITERATIONS
+    found = absorb(topics, batch.documents, model.alpha, first=first, iterations=most)
+    return Step(found.statistics, 0.0, 0 if found.converged else batch.documents.n)
 
 
 def started(

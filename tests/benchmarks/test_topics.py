@@ -13,7 +13,7 @@ from benchmarks.cases import QUICK, Bench
 from benchmarks.contenders import bare_steps, topics_local, topics_ours, topics_plain
 from benchmarks.contenders.task import Task
 from benchmarks.contenders.topic_task import TopicTask
-from benchmarks.corpus import Corpus, drawn, score, unigram
+from benchmarks.corpus import CHAPTERS, Corpus, drawn, given, score, unigram
 from benchmarks.processes import Failed
 from benchmarks.proof import EXACT, ROOM, sum_of_squares
 from benchmarks.workload import LOGISTIC, MIXTURE, Workload, matrix, spec
@@ -80,3 +80,21 @@ def test_a_logistic_regression_of_a_part_of_the_events_is_found() -> None:
 def test_a_model_that_needs_a_base_by_real_processes(tmp_path: Path) -> None:
     bench = Bench(tmp_path, QUICK, None)
     assert bench.ours(bench.embedded_url, Workload("json", 8_192, d=2, kind=LOGISTIC)).rate > 0
+
+
+@pytest.mark.parametrize("method", ["svb", "svi"])
+def test_real_chapters_are_foretold_far_better_than_by_the_words_frequencies(method: str) -> None:
+    """Both are above 0.48; the mutant, documents that are fitted to the bound, is at 0.23 by svb."""
+    chapters = given(CHAPTERS)
+    assert (chapters.learned.n, chapters.held_out.n) == (CHAPTERS.documents, CHAPTERS.held_out)
+    assert chapters.learned.words.max() < CHAPTERS.words
+    done = topics_ours.main(TopicTask(CHAPTERS, method=method))
+    np.testing.assert_allclose(done.words, chapters.learned.counts.sum(), rtol=1e-9)
+    assert done.nats > unigram(chapters, CHAPTERS.words) + 0.4
+
+
+def test_the_case_of_chapters_has_everybodys_rate_and_score() -> None:
+    case = topic_cases.chapters()
+    assert case.letter == "h2"
+    assert {"streaminfer, svb loop", "streaminfer, svi loop", "scikit-learn", "gensim"} <= set(case.contenders)
+    assert list(topic_cases.limits(CHAPTERS)) == ["held out: the words' frequencies"]

@@ -30,5 +30,7 @@ def test_sixteen_stale_minibatches_cost_little_after_a_serial_start_and_much_wit
     assert measured(model, 16, False) > 3 * MOST_LOST
 
 
-def test_four_stale_minibatches_cost_lda_nothing() -> None:
-    assert measured("LDA", 4, True) < MOST_LOST
+def test_sixteen_stale_minibatches_cost_lda_little_after_a_serial_start_and_more_without() -> None:
+    assert abs(measured("LDA", 4, True)) < MOST_LOST
+    assert abs(measured("LDA", 16, True)) < MOST_LOST
+    assert measured("LDA", 16, False) > 1.5 * MOST_LOST

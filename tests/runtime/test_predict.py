@@ -92,12 +92,13 @@ def test_a_count_needs_its_exposure_only() -> None:
 WORDS = [{"w": ["cat", "dog", "dog"]}, {"w": ["tax", "law"]}] * 30
 
 
-def test_topics_of_a_document_are_those_of_the_local_step() -> None:
+@pytest.mark.parametrize("by", ["mean", "bound"])
+def test_topics_of_a_document_are_those_of_the_local_step(by: str) -> None:
     """gamma / sum gamma, of the words that the posterior has; of none the topics are equal."""
-    found = fit(parse_spec({"name": "demo", "model": {"kind": "lda", "field": "w", "topics": 3}}), WORDS)
+    found = fit(parse_spec({"name": "demo", "model": {"kind": "lda", "field": "w", "topics": 3, "local": by}}), WORDS)
     one = found.predict({"w": {"dog": 2, "law": 1, "unheard": 50}})
     natural = found.posterior.natural
-    topics = Topics(natural.T.copy(), natural.sum(axis=1))
+    topics = Topics(natural.T.copy(), natural.sum(axis=1), by == "mean")
     at = {word: i for i, word in enumerate(found.vocabulary)}
     gamma = local(topics, Documents.of([{at["dog"]: 2.0, at["law"]: 1.0}]), 0.1).gamma[0]
     np.testing.assert_allclose(one["topics"], gamma / gamma.sum(), rtol=1e-9)

@@ -177,3 +177,16 @@ def test_scores_of_documents_are_watched_for_drift_by_the_first_shard() -> None:
     assert_identical(rig, rows)
     assert [block.snapshot.drift is not None for block in rig.blocks()] == [True, False]
     assert rig.found().drift == fit(rig.spec, rows).drift
+
+
+@SHARDS
+def test_documents_whose_passes_ran_out_are_counted(shards: int) -> None:
+    """One pass of svb is never enough; the others of these minibatches are."""
+    rows = documents(80)
+    for most, n_unconverged in ((1, 80), (100, 0)):
+        rig = WordRig(word_spec(model={"shards": shards}, local_iterations=most, **SERIAL))
+        rig.send_rows(rows)
+        rig.run(rig.master(), rig.worker(), rounds=30)
+        found = rig.found()
+        assert found.n_events == 80
+        assert found.snapshot.n_unconverged == fit(rig.spec, rows).snapshot.n_unconverged == n_unconverged

@@ -1,8 +1,8 @@
 """Topics by svi through the worker's and the master's pure code: the start fades and is not dropped.
 
 The corpus, the start and the order of minibatches are fixed, so there are no false alarms; limits are half of what was
-measured (0.66 above the words' frequencies, 0.019 above a run that drops the start after its first step, 0.15 above one
-whose first posteriors stand for less than what was seen).
+measured: 0.71 above the words' frequencies; by the bound 0.30 above a run that drops the start after its first step
+(minibatches of 64); 0.19 above one whose first posteriors stand for less than what was seen.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def corpus() -> Corpus:
     return documents(rng, truth, 4096), documents(rng, truth, 300)
 
 
-def held_out(corpus: Corpus) -> float:
+def held_out(corpus: Corpus, local: str = "mean", minibatch: int = 256) -> float:
     """Nats for each word of the second halves, after one pass."""
     train, test = corpus
-    model = {"kind": "lda", "field": "words", "topics": TOPICS}
-    found = fit(parse_spec({"name": "pages", "model": model, "inference": {"method": "svi"}}), train)
+    model = {"kind": "lda", "field": "words", "topics": TOPICS, "local": local}
+    inference = {"method": "svi", "minibatch": minibatch}
+    found = fit(parse_spec({"name": "pages", "model": model, "inference": inference}), train)
     return float(np.sum(found.log_predictive(test)) / (sum(len(each["words"]) for each in test) / 2))
 
 
@@ -48,19 +49,20 @@ def frequencies(corpus: Corpus) -> float:
 def test_topics_foretell_better_than_the_words_frequencies(
     corpus: Corpus,
 ) -> None:
-    assert held_out(corpus) > frequencies(corpus) + 0.33
+    assert held_out(corpus) > frequencies(corpus) + 0.35
 
 
-def test_a_start_that_is_dropped_after_the_first_step_costs_quality(
+def test_by_the_bound_a_start_that_is_dropped_after_the_first_step_costs_quality(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = held_out(corpus)
+    """Words are locked out of the topics that the first minibatch did not give them; by the mean they are not."""
+    kept = held_out(corpus, "bound", 64)
     monkeypatch.setattr(word_learning, "NEGLIGIBLE", 1 - 1e-9)
-    assert held_out(corpus) < kept - 0.009
+    assert held_out(corpus, "bound", 64) < kept - 0.15
 
 
 def test_first_posteriors_of_less_than_was_seen_cost_quality(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake: the blend of few steps is taken for a mean, though most of its weight is on nothing."""
     kept = held_out(corpus)
     monkeypatch.setattr(blend, "of_all", lambda _, snapshot, averaged=False: float(snapshot.n_events))
-    assert held_out(corpus) < kept - 0.1
+    assert held_out(corpus) < kept - 0.09

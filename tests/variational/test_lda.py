@@ -11,6 +11,7 @@ from scipy.special import gammainc, gammaln
 from streaminfer.families import dirichlet
 from streaminfer.models.documents import Documents
 from streaminfer.variational.lda import blocks, bound, careful, compiled, completion
+from streaminfer.variational.lda import local as local_step
 from streaminfer.variational.lda.absorb import absorb
 from streaminfer.variational.lda.local import Local, local
 from streaminfer.variational.lda.start import start
@@ -20,39 +21,83 @@ from tests.variational.corpora import Setting, dense, drawn
 WORDS = tuple(b"%d" % i for i in range(60))
 
 
-def some_topics(m: int, k: int, seed: int, least: float = 0.05) -> Topics:
+BY_MEAN = pytest.mark.parametrize("by_mean", [True, False], ids=["mean", "bound"])
+
+
+def some_topics(m: int, k: int, seed: int, least: float = 0.05, by_mean: bool = False) -> Topics:
     rows = np.random.default_rng(seed).gamma(0.3, 3.0, (m, k)) + least
-    return Topics(rows, rows.sum(axis=0) + 2.0)
+    return Topics(rows, rows.sum(axis=0) + 2.0, by_mean)
 
 
 def slowly(topics: Topics, documents: Documents, alpha: float, weights: np.ndarray | None = None) -> Local:
     """The local step in logarithms, a document at a time."""
-    k = topics.rows.shape[1]
+    k, tolerance = topics.rows.shape[1], 1e-2 if topics.by_mean else 1e-3
     statistics, gamma, turns = np.zeros_like(topics.rows), np.full((documents.n, k), alpha), np.zeros(documents.n, int)
     for d in range(documents.n):
         own = slice(documents.starts[d], documents.starts[d + 1])
         words, counts = documents.words[own], documents.counts[own]
         if len(words) > 0:
             first = np.full(k, alpha + counts.sum() / k)
-            gamma[d], phi, turns[d] = careful.fit(topics.logs()[words], counts, np.full(k, alpha), first, 1e-3, 100)
+            prior_of_all = np.full(k, alpha)
+            gamma[d], phi, turns[d] = careful.fit(topics.logs()[words], counts, prior_of_all, first, tolerance, 100)
             statistics[words] += (1.0 if weights is None else weights[d]) * counts[:, None] * phi
     return Local(statistics, gamma, turns)
 
 
+@BY_MEAN
 @pytest.mark.parametrize(
     ("k", "alpha", "size"), [(2, 1.0, 2**19), (7, 0.1, 300), (20, 0.02, 5000), (3, 0.5, 1), (7, 0.1, 0)]
 )
 def test_the_fast_loops_give_what_the_careful_one_gives(
-    k: int, alpha: float, size: int, monkeypatch: pytest.MonkeyPatch
+    k: int, alpha: float, size: int, by_mean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A size of 0 stands for the loop that is compiled."""
     monkeypatch.setattr(blocks, "BLOCK", size)
     monkeypatch.setattr(compiled, "kernel", (lambda: None) if size else (lambda: compiled.turns))
-    documents, topics = drawn(80, 60, 5, 12.0, seed=k), some_topics(60, k, seed=k)
+    documents, topics = drawn(80, 60, 5, 12.0, seed=k), some_topics(60, k, seed=k, by_mean=by_mean)
     weights = np.random.default_rng(k).random(documents.n)
     fast, slow = local(topics, documents, alpha, weights), slowly(topics, documents, alpha, weights)
     np.testing.assert_array_equal(fast.iterations, slow.iterations)
     np.testing.assert_allclose(fast.gamma, slow.gamma, rtol=1e-9)
     np.testing.assert_allclose(fast.statistics, slow.statistics, rtol=1e-9, atol=1e-12)
+
+
+def test_machine_code_and_blocks_agree_on_mean_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, topics = drawn(80, 60, 5, 40.0, seed=1), some_topics(60, 7, seed=1, least=0.01, by_mean=True)
+    assert compiled.kernel() is not None
+    machine = local(topics, documents, 0.1)
+    monkeypatch.setattr(compiled, "kernel", lambda: None)
+    arrays = local(topics, documents, 0.1)
+    np.testing.assert_array_equal(machine.iterations, arrays.iterations)
+    np.testing.assert_allclose(machine.gamma, arrays.gamma, rtol=1e-9)
+    np.testing.assert_allclose(machine.statistics, arrays.statistics, rtol=1e-9, atol=1e-12)
+
+
+@BY_MEAN
+def test_the_statistics_of_a_word_sum_to_its_counts(by_mean: bool) -> None:
+    setting, documents = Setting(WORDS, 5, by_mean=by_mean), drawn(60, 60, 5, 30.0, seed=2)
+    found = absorb(setting.prior, documents, 0.1, None, setting.start())
+    counts = np.bincount(documents.words, documents.counts, 60)
+    np.testing.assert_allclose(found.statistics.sum(axis=1), counts, rtol=1e-10, atol=1e-12)
+
+
+def test_only_by_the_mean_a_word_enters_a_topic_that_it_was_never_in() -> None:
+    """Two words that always come together, of which one was new when the topic of the other was known."""
+    topics = Topics(np.array([[50.0, 0.01], [0.01, 50.0]]), np.array([60.0, 60.0]), by_mean=True)
+    together = Documents.of([{0: 20, 1: 2}])
+    share = local(topics, together, 0.1).statistics[1, 0] / 2
+    locked = local(topics._replace(by_mean=False), together, 0.1).statistics[1, 0] / 2
+    assert share > 1e-4
+    assert locked < 1e-30
+
+
+def test_passes_that_ran_out_are_told() -> None:
+    setting, documents = Setting(WORDS, 5, by_mean=True), drawn(60, 60, 5, 30.0, seed=2)
+    enough = absorb(setting.prior, documents, 0.1, None, setting.start())
+    assert enough.converged
+    assert 2 < enough.passes < 20
+    assert not absorb(setting.prior, documents, 0.1, None, setting.start(), enough.passes - 1).converged
+    assert not absorb(setting.prior, documents, 0.1, None, setting.start(), 1).converged
 
 
 def test_the_bound_of_every_document_rises_with_every_turn() -> None:
@@ -126,20 +171,40 @@ def test_equal_topics_stay_equal_and_drawn_ones_do_not() -> None:
     assert min(np.abs(shares[:, i] - shares[:, j]).sum() for i in range(4) for j in range(i)) > 0.5
 
 
+@BY_MEAN
 @pytest.mark.parametrize("least", [1e-3, 1e-4, 1e-12, 1e-300])
-def test_parameters_whose_exp_psi_is_zero(least: float) -> None:
+def test_parameters_whose_exp_psi_is_zero(least: float, by_mean: bool) -> None:
     """Each word has one topic; the document was last seen in another one."""
     rows = np.where(np.eye(4, dtype=bool), 5.0, least)
+    topics = Topics(rows, rows.sum(axis=0), by_mean)
     documents = dense(np.array([[2, 1, 0, 0], [0, 0, 0, 3], [1, 1, 1, 1], [0, 0, 0, 0]]))
     apart = np.where(np.arange(4) == 3, 9.0, least) * np.ones((4, 1))
     for gamma in (None, apart):
-        found = local(Topics(rows, rows.sum(axis=0)), documents, least, gamma=gamma)
+        found = local(topics, documents, least, gamma=gamma)
         np.testing.assert_allclose(found.statistics.sum(axis=1), [3.0, 2.0, 1.0, 4.0], rtol=1e-12)
         np.testing.assert_allclose(found.gamma.sum(axis=1), [3.0, 3.0, 4.0, 0.0], rtol=1e-9, atol=5 * least)
-        assert np.isfinite(bound.documents_bound(Topics(rows, rows.sum(axis=0)), documents, least, found.gamma)).all()
+        assert np.isfinite(bound.documents_bound(topics, documents, least, found.gamma)).all()
+    np.testing.assert_allclose(local(topics, documents, least).gamma, slowly(topics, documents, least).gamma, rtol=1e-9)
+    if not by_mean:
+        with np.errstate(all="ignore"):
+            plain = np.exp(topics.logs()) @ np.exp(careful.psi(apart[0]))
+        assert plain.min() == 0.0, "the mutant divides by this"
+
+
+def test_large_counts_of_words_whose_mean_probability_is_tiny_are_taken_carefully(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1e100 words over a sum of 1e-300: the mutant is a loop that does not leave such documents to `careful`."""
+    rows = np.where(np.eye(4, dtype=bool), 5.0, 1e-300)
+    topics, documents = Topics(rows, rows.sum(axis=0), by_mean=True), Documents.of([{0: 1e100, 1: 1.0}])
+    apart = np.array([[1e-300, 1e-300, 1e-300, 9.0]])
+    found = local(topics, documents, 0.1, gamma=apart)
+    np.testing.assert_allclose(found.statistics.sum(axis=1), [1e100, 1.0, 0.0, 0.0], rtol=1e-12)
+    monkeypatch.setattr(compiled, "kernel", lambda: None)
+    for module in (blocks, local_step):
+        monkeypatch.setattr(module, "TINY", 0.0)
     with np.errstate(all="ignore"):
-        plain = np.exp(careful.psi(rows) - careful.psi(rows.sum(axis=0))) @ np.exp(careful.psi(apart[0]))
-    assert plain.min() == 0.0, "the mutant divides by this"
+        assert not np.isfinite(local(topics, documents, 0.1, gamma=apart).statistics).all()
 
 
 def test_a_document_without_words_says_nothing() -> None:
