@@ -8,12 +8,11 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
 from streaminfer.spec import Spec
-from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.key_records import PREFIX
-from streaminfer.wire.snapshots import MANIFEST, Assembler
+from streaminfer.wire.snapshots import MANIFEST
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +27,7 @@ class Follower:
         self._spec, self._bus = spec, bus
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: self._first(keyed=spec.by_rows)})
-        rule = rule_of(spec)
-        size = manifests.statistics_size(spec)
-        self._assembler = Assembler(spec.fingerprint, size, schemas, rule.most_clocks if rule else 0)
+        self._assembler = manifests.assembler(spec, schemas)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""

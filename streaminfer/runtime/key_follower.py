@@ -20,7 +20,7 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
-from streaminfer.wire.snapshots import MANIFEST, Assembler
+from streaminfer.wire.snapshots import MANIFEST
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ShardOfKeys:
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         start = bus.starts(self._partition.topic)[self._partition.index]
         self._reader = bus.reader({self._partition: start})
-        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas)
+        self._assembler = manifests.assembler(spec, schemas)
         self._rows: dict[bytes, dict[int, Row]] = {}
         self._changed = False
         self.manifest: Snapshot | None = None

@@ -71,7 +71,7 @@ class KeyedShard(Shard):
     def _read_back(self) -> Snapshot | None:
         """Nothing yet: `restored` reads the newest manifest and all keys, some at a time."""
         self._arena = Arena(self._row_size)
-        self._assembler = Assembler(self._spec.fingerprint, manifests.statistics_size(self._spec), self._schemas)
+        self._assembler = manifests.assembler(self._spec, self._schemas)
         self._posterior = Partition(names.topic(self._spec, "posterior"), self.partition.index)
         starts, ends = self._bus.starts(self._posterior.topic), self._bus.ends(self._posterior.topic)
         self._restore_end = ends[self.partition.index]
@@ -141,10 +141,15 @@ class KeyedShard(Shard):
         if not run:
             return
         labels = [place.label for place, _ in run]
-        found = key_records.decode(labels, [value for _, value in run], self._row_size, self._schemas)
+        found = self._check_rows(labels, [value for _, value in run])
+        self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
+
+    def _check_rows(self, labels: Sequence[bytes], values: Sequence[bytes]) -> key_records.Decoded:
+        """What records of keys say; raises WireError where one cannot be restored."""
+        found = key_records.decode(labels, values, self._row_size, self._schemas)
         if not self._proper(found.numbers[:, key_records.NUMBERS :]):
             raise BadValue("a key has statistics that give no posterior")
-        self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
+        return found
 
     def _fold(self, increment: Increment) -> None:
         self.snapshot, outcome = keyed.add(self._spec.model, self._arena, self.snapshot, increment, self._rules)
@@ -201,14 +206,14 @@ class KeyedShard(Shard):
         """Keys that are gone, keys that have changed, and the manifest."""
         topic, index = names.topic(self._spec, "posterior"), self.partition.index
         gone = [Output(topic, None, key_records.record_key(*place), index) for place in sorted(self._arena.gone)]
+        entries = list(self._arena.changed())
+        rows = [key_records.encode(entry, snapshot.version, self._schemas) for entry in entries]
+        with self._readable(snapshot):
+            if rows:
+                self._check_rows([entry.label for entry in entries], rows)
         changed = [
-            Output(
-                topic,
-                key_records.encode(entry, snapshot.version, self._schemas),
-                key_records.record_key(entry.label, entry.clock),
-                index,
-            )
-            for entry in self._arena.changed()
+            Output(topic, row, key_records.record_key(entry.label, entry.clock), index)
+            for entry, row in zip(entries, rows, strict=True)
         ]
         self._metrics.dirty_keys.set(len(changed))
         return [*gone, *changed, *super()._outputs(snapshot)]

@@ -5,13 +5,17 @@ Those are of the whole posterior, or of words what all rows have in common.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from streaminfer.bus.protocol import Headers, Record
 from streaminfer.models.model import DomainError
 from streaminfer.spec import Spec, meaning
 from streaminfer.variational import blend, words
+from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot, together
+from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import BadValue
 from streaminfer.wire.snapshots import Assembler, OtherSpec
 
 HEADER: Final = "spec"
@@ -23,6 +27,23 @@ def headers(spec: Spec) -> Headers:
     """Those of a manifest: a reader with another spec can say what is different."""
     text = meaning.text_of(spec.meaning)
     return () if text is None else ((HEADER, text),)
+
+
+def assembler(spec: Spec, schemas: Schemas = DECLARED) -> Assembler:
+    """What puts the snapshots of a spec's shard together."""
+    rule = rule_of(spec)
+    most_clocks = 0 if rule is None or spec.by_rows else rule.most_clocks
+    return Assembler(spec.fingerprint, statistics_size(spec), schemas, most_clocks)
+
+
+def check_readable(spec: Spec, records: Iterable[bytes], schemas: Schemas = DECLARED) -> None:
+    """Raises WireError where nobody could restore the snapshot that these records are.
+
+    That its statistics give a posterior the fold has said: to compute it again would take as long as a snapshot does.
+    """
+    reading = assembler(spec, schemas)
+    if [reading.add(record) for record in records][-1] is None:
+        raise BadValue("the manifest does not complete its chunks")
 
 
 def assembled(spec: Spec, assembler: Assembler, record: Record) -> Snapshot | None:

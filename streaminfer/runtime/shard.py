@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
+from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
@@ -277,8 +279,22 @@ class Shard:
         topic = names.topic(self._spec, "posterior")
         natural, about = self._described(snapshot)
         records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        with self._readable(snapshot):
+            manifests.check_readable(self._spec, [data for _, data in records], self._schemas)
         outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
         return [*outputs[:-1], replace(outputs[-1], headers=manifests.headers(self._spec))]
+
+    @contextmanager
+    def _readable(self, snapshot: Snapshot) -> Iterator[None]:
+        """Around the reading of what is to be written: what no master could restore is never committed."""
+        try:
+            yield
+        except (WireError, DomainError) as error:
+            raise Fatal(
+                f"{names.topic(self._spec, 'posterior')}: version {snapshot.version} is not written: no master could "
+                f"restore it: {error}. The posterior on the bus is version {self.published.version}: a fault of "
+                "streaminfer or of your own model; please report it with the spec."
+            ) from error
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""

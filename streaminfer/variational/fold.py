@@ -24,6 +24,8 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.tree import Tree
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
+LARGEST_SCORE: Final = 1e300
+"""Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
 
 
 class Outcome(Enum):
@@ -123,10 +125,15 @@ def accounted(
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
         n_rejected=max(0, before.n_rejected + (rejected if first else before.n_events - taken.n_events)),
         n_unconverged=before.n_unconverged + (0 if rejected else increment.n_unconverged),
-        score=before.score + (increment.score if absorbed else 0.0),
+        score=_bounded(before.score + (increment.score if absorbed else 0.0)),
         staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
         drift=watched(before, increment, absorbed, watch),
     )
+
+
+def _bounded(score: float) -> float:
+    """A sum of scores that is finite, whatever was summed."""
+    return min(max(score, -LARGEST_SCORE), LARGEST_SCORE)
 
 
 def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | None) -> Forgetting | None:
@@ -192,16 +199,22 @@ def _guarded(
         given = (pane.statistics for pane in increment.panes.values())
         fits = _proper(model, increment.statistics, *given, merged.statistics)
         return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
-    if _proper(model, merged.statistics):
+    if _proper(model, *_changed(held, merged)):
         return merged, Outcome.FOLDED
     if increment.base_version < fresh_from:
         return held, Outcome.STALE_BASE
     for weight in DAMPINGS:
         change = replace(increment, statistics=model.scale(increment.statistics, weight))
         damped = _with(model, held, change, forgetting)
-        if _proper(model, damped.statistics):
+        if _proper(model, *_changed(held, damped)):
             return damped, Outcome.DAMPED
     return held, Outcome.REJECTED
+
+
+def _changed(before: Held, after: Held) -> list[NDArray[np.float64]]:
+    """What must be proper for a master to restore it: the sum, and each clock that is another now."""
+    clocks = after.clocks.items() if len(after.clocks) > 1 else ()
+    return [after.statistics, *(clock.statistics for index, clock in clocks if clock is not before.clocks.get(index))]
 
 
 def _stepped(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
