@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record
+from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record, Unreadable
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import WireError
+from streaminfer.wire.errors import Older, WireError
 from streaminfer.wire.key_records import PREFIX
-from streaminfer.wire.snapshots import MANIFEST
+from streaminfer.wire.snapshots import MANIFEST, version_of
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +44,18 @@ class Follower:
         return start
 
     def _manifest(self, begin: int, end: int) -> int | None:
-        """The offset of the newest manifest between two positions."""
-        found = None
+        """The offset of the newest manifest between two positions; None where one further back must be newer."""
+        found, newest = None, 0
         with self._bus.reader({self._partition: begin}) as reader:
             while reader.position(self._partition) < end:
                 for part in reader.poll(1.0).slices:
                     for record in part.records:
-                        found = record.offset if record.key == MANIFEST else found
+                        version = 0 if isinstance(record, Unreadable) else version_of(record.value)
+                        if record.key == MANIFEST and version >= newest:
+                            found = record.offset
+                        elif version > newest:
+                            found = None
+                        newest = max(newest, version)
         return found
 
     @property
@@ -80,6 +85,7 @@ class Follower:
         for part in polled.slices:
             for record in part.records:
                 if record.key is not None and record.key.startswith(PREFIX):
+                    self._pass_row(record)
                     continue  # one of very many keys
                 snapshot = self._add(record)
                 if snapshot is not None:
@@ -89,13 +95,23 @@ class Follower:
             self.snapshot = found[-1]
         return found
 
+    def _pass_row(self, record: Record) -> None:
+        """Keeps in mind how new the rows are: an older manifest is not theirs."""
+        version = 0 if isinstance(record, Unreadable) else version_of(record.value)
+        if version > self._assembler.newest:
+            self._assembler.saw_row(version)
+
     def _add(self, record: Record) -> Snapshot | None:
         """The snapshot that a record completes, with statistics that give a proper posterior."""
-        self.unreadable = record
+        before, self.unreadable = self.unreadable, record
         try:
             snapshot = manifests.assembled(self._spec, self._assembler, record)
             if snapshot is not None:
                 manifests.check_statistics(self._spec, snapshot)
+        except Older as error:
+            log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
+            self.unreadable = before
+            return None
         except (WireError, DomainError) as error:
             log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
             return None

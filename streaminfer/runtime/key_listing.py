@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, Partition, Record
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.shards import Shards
 from streaminfer.spec import Spec
 from streaminfer.wire import key_records
 from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import WireError
+
+log = logging.getLogger(__name__)
 
 ROOM = 1000
 """Keys that are held beyond those of a page, as some that come later may be gone again."""
@@ -62,12 +67,23 @@ def page(spec: Spec, bus: Bus, after: bytes, limit: int, schemas: Schemas = DECL
     while bound is not None and len(found) < limit:
         part = _Page(bound, limit)
         for record in _records(spec, bus):
-            place = key_records.place_of(record.key)
-            if place is not None:
-                part.add(place, record.value)
-        found += [_summary(spec, label, part.values[label], schemas) for label in sorted(part.values)]
+            try:
+                place = key_records.place_of(record.key)
+                if place is not None:
+                    part.add(place, value_of(record))
+            except WireError as error:
+                log.error("%s offset %d cannot be read: %s", record.partition, record.offset, error)
+        found += _summaries(spec, part.values, schemas)
         bound = part.bound
     return found[:limit]
+
+
+def _summaries(spec: Spec, rows: dict[bytes, dict[int, bytes]], schemas: Schemas) -> Iterator[KeySummary]:
+    for label in sorted(rows):
+        try:
+            yield _summary(spec, label, rows[label], schemas)
+        except WireError as error:
+            log.error("%s: the key %r cannot be read: %s", spec.name, label[:40], error)
 
 
 def _summary(spec: Spec, label: bytes, values: dict[int, bytes], schemas: Schemas) -> KeySummary:

@@ -11,6 +11,7 @@ from streaminfer.bus.protocol import Member, Output, Partition, Reader, Record
 from streaminfer.models.model import DomainError, Matrix
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.counting import counted
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.parts import Parts
 from streaminfer.runtime.pooling import model_of, pooled
 from streaminfer.runtime.service import Fatal
@@ -20,7 +21,7 @@ from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
-from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.errors import BadValue, Older, WireError
 from streaminfer.wire.snapshots import Assembler
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,12 @@ MAX_DIRTY: Final = 10_000
 MAX_DIRTY_BYTES: Final = 8 << 20
 RESTORE_RECORDS: Final = 10_000
 """Records read in one step of a restore."""
+START_OVER: Final = "Give the spec a new name to start over."
 GROWTH: Final = 1.25
 """How many times the events of the last fit of a pooled prior there must be for the next, until the data rests."""
+
+Placed = tuple[key_records.Place, bytes]
+"""The row of a key."""
 
 
 class KeyedShard(Shard):
@@ -95,10 +100,15 @@ class KeyedShard(Shard):
         self._reader = None
         self._arena.published()
         n_keys = 0 if self._found is None else self._found.n_keys
+        if self._assembler.newest_row > self._assembler.newest:
+            raise Fatal(
+                f"{self._posterior}: the log has rows of version {self._assembler.newest_row} and the newest "
+                f"manifest has version {self._assembler.newest}. Was an old manifest put back? {START_OVER}"
+            )
         if len(self._arena) != n_keys:
             raise Fatal(
                 f"{self._posterior}: the newest snapshot has {counted(n_keys, 'key')} and the log {len(self._arena)}. "
-                "Was a part of the topic removed? Give the spec a new name to start over."
+                f"Was a part of the topic removed? {START_OVER}"
             )
         if self._found is not None:
             self.published = self.snapshot = self._found
@@ -113,13 +123,16 @@ class KeyedShard(Shard):
     def _load(self, records: Sequence[Record], assembler: Assembler) -> Snapshot | None:
         """Takes in records in their order, keys of one run at once; returns the newest manifest's snapshot."""
         found: Snapshot | None = None
-        run: list[tuple[key_records.Place, bytes]] = []
+        run: list[Placed] = []
         for record in records:
             try:
                 place = key_records.place_of(record.key)
-                if place is not None and record.value is not None:
-                    run.append((place, record.value))
+                value = value_of(record)
+                if place is not None and value is not None:
+                    run.append((place, value))
                 elif place is None:
+                    self._load_run(run)
+                    run = []
                     found = manifests.assembled(self._spec, assembler, record) or found
                     if found is not None:
                         model_of(self._spec, found)
@@ -129,6 +142,8 @@ class KeyedShard(Shard):
                     run = []
                     if place.label in self._arena.rows:
                         self._arena.drop(place.label)
+            except Older as error:
+                log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
             except (WireError, DomainError) as error:
                 raise unreadable(record, f"it ({error}) is no part of a snapshot") from error
         try:
@@ -137,12 +152,24 @@ class KeyedShard(Shard):
             raise unreadable(records[-1], f"one of the keys before it ({error}) is none") from error
         return found
 
-    def _load_run(self, run: list[tuple[key_records.Place, bytes]]) -> None:
+    def _load_run(self, run: list[Placed]) -> None:
         if not run:
             return
         labels = [place.label for place, _ in run]
         found = self._check_rows(labels, [value for _, value in run])
+        if min(found.versions) <= self._assembler.newest:
+            run = self._risen(run, found.versions)
+            self._load_run(run)
+            return
+        self._assembler.saw_row(max(found.versions))
         self._arena.load(labels, [place.clock for place, _ in run], found.numbers)
+
+    def _risen(self, run: Sequence[Placed], versions: Sequence[int]) -> list[Placed]:
+        """Those of a run that are above the newest snapshot before them: versions only rise."""
+        good = [each for each, version in zip(run, versions, strict=True) if version > self._assembler.newest]
+        n, newest = len(run) - len(good), self._assembler.newest
+        log.warning("%s: %s appended again after version %d, ignored", self._posterior, counted(n, "row"), newest)
+        return good
 
     def _check_rows(self, labels: Sequence[bytes], values: Sequence[bytes]) -> key_records.Decoded:
         """What records of keys say; raises WireError where one cannot be restored."""

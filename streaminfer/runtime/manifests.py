@@ -10,6 +10,7 @@ from typing import Final
 
 from streaminfer.bus.protocol import Headers, Record
 from streaminfer.models.model import DomainError
+from streaminfer.runtime.intact import value_of
 from streaminfer.spec import Spec, meaning
 from streaminfer.variational import blend, words
 from streaminfer.variational.reaction import rule_of
@@ -49,7 +50,7 @@ def check_readable(spec: Spec, records: Iterable[bytes], schemas: Schemas = DECL
 def assembled(spec: Spec, assembler: Assembler, record: Record) -> Snapshot | None:
     """The snapshot that a record completes; raises OtherSpec that says what is different, as far as it is known."""
     try:
-        return assembler.add(record.value)
+        return assembler.add(value_of(record))
     except OtherSpec as error:
         raise error.explained(_why(spec, error.found, dict(record.headers).get(HEADER))) from error
 

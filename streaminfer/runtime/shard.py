@@ -17,6 +17,7 @@ from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore, kept_of
 from streaminfer.runtime.parts import Parts
@@ -171,7 +172,7 @@ class Shard:
     def take(self, record: Record) -> None:
         """Folds one record of the increments topic, or says in dead-letters why not."""
         try:
-            increment = self._parts.add(increments.decode(record.value, self._schemas, max_events(self._spec)))
+            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
             if increment is not None and self._is_of_this_spec(increment):
                 self._check_in_log(increment)
                 self._fold(increment)

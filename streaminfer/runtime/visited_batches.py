@@ -7,6 +7,7 @@ import logging
 from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.models.model import Vector
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.pane_store import MOST_BATCHES
 from streaminfer.runtime.tape import Minibatch
 from streaminfer.spec import Spec
@@ -51,6 +52,6 @@ class VisitedBatches:
             for part in self._reader.poll(1.0).slices:
                 for record in part.records:
                     try:
-                        self._shelf.add(record.key, record.value)
+                        self._shelf.add(record.key, value_of(record))
                     except WireError as error:
                         log.error("%s offset %d is not a batch: %s", record.partition, record.offset, error)

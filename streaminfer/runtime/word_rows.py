@@ -7,6 +7,7 @@ import logging
 from streaminfer.bus.protocol import Bus, Poll, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.intact import value_of
 from streaminfer.spec import Spec
 from streaminfer.variational import words
 from streaminfer.variational.arena import Arena
@@ -70,7 +71,7 @@ class WordRows(Follower):
         try:
             place = key_records.place_of(record.key)
             if place is not None:
-                self._hold(place.label, record.value)
+                self._hold(place.label, value_of(record))
                 return None
         except WireError as error:
             self._lost(record, error)

@@ -94,7 +94,7 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     _require(counted <= width * max_events, "n_events", rule, counted)
     converged = 0 <= value["n_unconverged"] <= value["n_events"]
     _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
-    most = -LOWEST * value["n_events"] * (1 + 1e-9)
+    most = -LOWEST * max(1, value["n_events"]) * (1 + 1e-9)
     _require(abs(value["score"]) <= most, "score", f"must be within {most:g} of 0", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])

@@ -18,8 +18,8 @@ from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
-from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import BadValue
+from streaminfer.wire.avro import DECLARED, HEADER, Schemas
+from streaminfer.wire.errors import BadValue, Older
 
 TOPIC: Final = "posterior"
 MANIFEST: Final = b"manifest"
@@ -76,6 +76,16 @@ def encode(
         value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest, "key": None}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
+
+
+def version_of(data: bytes | None) -> int:
+    """The version of a record, whatever else it is; 0 where it has none. Nothing but its first number is read."""
+    number = 0
+    for shift, byte in enumerate((data or b"")[HEADER : HEADER + 10]):
+        number |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return number >> 1
+    return 0
 
 
 def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
@@ -144,7 +154,11 @@ def _drift_fields(state: drift.State) -> dict[str, Any]:
 
 
 class Assembler:
-    """Turns the records of one posterior partition into snapshots, in their order."""
+    """Turns the records of one posterior partition into snapshots, in their order.
+
+    Versions only rise: what is not above the newest snapshot was appended again, by hand or from a part of a backup. No
+    row of a key or word is newer than its manifest, which comes after it.
+    """
 
     def __init__(
         self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED, most_clocks: int = 0
@@ -154,6 +168,20 @@ class Assembler:
         self._most = 64 * statistics_size + 8 * (statistics_size + CLOCK) * most_clocks + ENVELOPE
         """Bytes of chunks that are held: several times those of statistics and natural parameters, and the clocks'."""
         self._chunks: dict[int, tuple[int, bytes]] = {}
+        self.newest = 0
+        """The version of the newest whole snapshot."""
+        self.newest_row = 0
+
+    def saw_row(self, version: int) -> None:
+        """A row of this version stands here; raises Older."""
+        self._check_version(version)
+        self.newest_row = max(self.newest_row, version)
+
+    def _check_version(self, version: int) -> None:
+        if version <= self.newest:
+            raise Older(
+                f"version {version} after version {self.newest}: versions only rise, so this was appended again"
+            )
 
     def add(self, data: bytes | None) -> Snapshot | None:
         """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
@@ -163,11 +191,14 @@ class Assembler:
             raise BadValue("a key's record must have a record key that says so")
         if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
+        if manifest is not None and manifest["fingerprint"] != self._fingerprint:
+            raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
+        self._check_version(value["version"])
         if manifest is None:
             self._hold(value["chunk"], value["version"], value["payload"])
             return None
-        if manifest["fingerprint"] != self._fingerprint:
-            raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
+        if value["version"] < self.newest_row:
+            raise BadValue(f"a manifest of version {value['version']} after rows of version {self.newest_row}")
         versions = manifest["chunk_versions"]
         if len(versions) != value["chunk"] + 1:
             raise BadValue(f"{len(versions)} chunk versions in a manifest that is chunk {value['chunk']}")
@@ -175,7 +206,9 @@ class Assembler:
         if [version for version, _ in pieces] != versions[:-1]:
             return None
         payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
-        return _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
+        found = _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
+        self.newest = found.version
+        return found
 
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:
         self._chunks.pop(chunk, None)

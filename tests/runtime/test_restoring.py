@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from streaminfer.bus.protocol import Output, Record
+from streaminfer.runtime.key_follower import KeyFollower
+from streaminfer.runtime.master import Master
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.shard import Shard
+from streaminfer.runtime.worker import Worker
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.snapshots import MANIFEST
+from tests.runtime.keyed_rig import KeyedRig, keyed_spec
 from tests.runtime.rig import Rig, poisson
 
 
@@ -71,3 +78,85 @@ def test_what_cannot_be_read_is_never_written(fault: dict[str, float], monkeypat
     with pytest.raises(Fatal, match=r"demo\.posterior: version 2 is not written: no master could restore it"):
         rig.run(master)
     assert len(rig.records("posterior")) == before
+
+
+def _again(rig: Rig, record: Record) -> None:
+    """Appends a record that the posterior topic has, as somebody does who puts a part of a backup back."""
+    rig.bus.publish([Output(rig.topic("posterior"), record.value, record.key, 0, record.headers)])
+
+
+def test_an_old_manifest_that_is_appended_again_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(poisson())
+    master = rig.master()
+    rig.run(master, rounds=3)
+    rig.publish(_increment(rig, 0, 1))
+    rig.run(master)
+    rig.publish(_increment(rig, 1, 2))
+    rig.run(master)
+    before = rig.snapshot()
+    _again(rig, rig.records("posterior")[1])
+    assert (rig.snapshot().version, rig.snapshot().n_events) == (before.version, 2)
+    assert "is ignored: version 2 after version" in caplog.text
+    master.close()
+    again = rig.master()
+    rig.run(again, rounds=3)
+    rig.publish(_increment(rig, 2, 3))
+    rig.run(again)
+    assert rig.snapshot().n_events == 3
+    assert rig.outcome("behind") == 0
+
+
+def _keyed(n_events: Sequence[int]) -> tuple[KeyedRig, Worker, Master]:
+    """A rig whose key `a` has had so many events more with each snapshot."""
+    rig = KeyedRig(keyed_spec(partitions=1, minibatch=1))
+    worker, master = rig.worker(), rig.master()
+    for n in n_events:
+        rig.send_events([(0, 0, {"city": "a", "k": 1})] * n)
+        rig.run(worker, master, rounds=2 * n + 12)
+    return rig, worker, master
+
+
+def _manifests(rig: Rig) -> list[Record]:
+    return [record for record in rig.records("posterior") if record.key == MANIFEST]
+
+
+def test_a_key_is_what_the_newest_manifest_says_whatever_is_appended_again(caplog: pytest.LogCaptureFixture) -> None:
+    rig, worker, master = _keyed([2, 3])
+    old = _manifests(rig)[1]
+    row = next(record for record in rig.records("posterior") if record.key == b"key/0/a")
+    _again(rig, old)
+    _again(rig, row)
+    _again(rig, old)
+    found = rig.of_key("a")
+    assert found is not None
+    assert (found.n_events, rig.whole().n_events) == (5, 5)
+    assert "is ignored: version" in caplog.text
+    master.close()
+    again = rig.master()
+    rig.send_events([(0, 0, {"city": "a", "k": 1})])
+    rig.run(worker, again)
+    found = rig.of_key("a")
+    assert found is not None
+    assert found.n_events == 6
+
+
+def test_rows_without_their_manifest_are_neither_shown_nor_restored(caplog: pytest.LogCaptureFixture) -> None:
+    rig, _, master = _keyed([2, 3])
+    master.close()
+    _again(rig, _manifests(rig)[1])
+    rig.broker.compact(rig.topic("posterior"))
+    assert len(_manifests(rig)) == 1
+    assert rig.of_key("a") is None
+    assert "a manifest of version" in caplog.text
+    with pytest.raises(Fatal, match=r"demo\.posterior-0"):
+        rig.run(rig.master())
+
+
+def test_a_row_is_shown_with_its_manifest_and_not_before() -> None:
+    rig, _, _ = _keyed([2, 3])
+    newest = rig.records("posterior")[-1]
+    follower = KeyFollower(rig.spec, rig.bus, "a")
+    rig.broker.log(newest.partition).records.remove(newest)
+    found = follower.catch_up()
+    assert found is not None
+    assert found.n_events == 2
