@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record, Unreadable
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.stepping import InTheWay
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import Older, WireError
-from streaminfer.wire.key_records import PREFIX
-from streaminfer.wire.snapshots import MANIFEST, version_of
+from streaminfer.wire.errors import NewerVersion, Older, WireError
+from streaminfer.wire.key_records import PREFIX, Versions
+from streaminfer.wire.snapshots import MANIFEST, OtherSpec
 
 log = logging.getLogger(__name__)
+
+MOST_IN_THE_WAY: Final = 100
+LARGEST: Final = 1 << 63
 
 
 class Follower:
@@ -24,13 +29,18 @@ class Follower:
     """
 
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
-        self._spec, self._bus = spec, bus
+        self._spec, self._bus, self._schemas = spec, bus, schemas
+        self._versions = Versions(manifests.row_size(spec), schemas)
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: self._first(keyed=spec.by_rows)})
         self._assembler = manifests.assembler(spec, schemas)
         self.snapshot: Snapshot | None = None
         self.unreadable: Record | None = None
         """The newest record that should belong to a snapshot and after which no complete one has come."""
+        self.in_the_way: list[InTheWay] = []
+        """Such records since the newest complete one, the last MOST_IN_THE_WAY."""
+        self.n_in_the_way = 0
+        self.by_newer_version = False
 
     def _first(self, keyed: bool) -> int:
         """The log's start; among very many keys, the newest manifest, which is the last record of its commit."""
@@ -50,8 +60,8 @@ class Follower:
             while reader.position(self._partition) < end:
                 for part in reader.poll(1.0).slices:
                     for record in part.records:
-                        version = 0 if isinstance(record, Unreadable) else version_of(record.value)
-                        if record.key == MANIFEST and version >= newest:
+                        version = self._version(record)
+                        if record.key == MANIFEST and version >= max(1, newest):
                             found = record.offset
                         elif version > newest:
                             found = None
@@ -90,14 +100,28 @@ class Follower:
                 snapshot = self._add(record)
                 if snapshot is not None:
                     found.append(snapshot)
-                    self.unreadable = None
+                    self._forget()
         if found:
             self.snapshot = found[-1]
         return found
 
+    def _version(self, record: Record) -> int:
+        """That of a manifest or a row by itself; 0 of anything else."""
+        if isinstance(record, Unreadable):
+            return 0
+        if record.key != MANIFEST:
+            return self._versions.of(record.key, record.value)
+        try:
+            found = manifests.assembler(self._spec, self._schemas).add(record.value)
+        except WireError:
+            return 0
+        except OtherSpec:
+            return LARGEST  # who reads it says so
+        return 0 if found is None else found.version
+
     def _pass_row(self, record: Record) -> None:
         """Keeps in mind how new the rows are: an older manifest is not theirs."""
-        version = 0 if isinstance(record, Unreadable) else version_of(record.value)
+        version = self._version(record)
         if version > self._assembler.newest:
             self._assembler.saw_row(version)
 
@@ -114,8 +138,19 @@ class Follower:
             return None
         except (WireError, DomainError) as error:
             log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
+            self._keep(InTheWay(record, str(error)))
+            self.by_newer_version = self.by_newer_version or isinstance(error, NewerVersion)
             return None
+        if snapshot is None:
+            self._keep(InTheWay(record, "a part of a snapshot that is not complete"))
         return snapshot
+
+    def _keep(self, found: InTheWay) -> None:
+        self.n_in_the_way += 1
+        self.in_the_way = [*self.in_the_way[1 - MOST_IN_THE_WAY :], found]
+
+    def _forget(self) -> None:
+        self.unreadable, self.in_the_way, self.n_in_the_way, self.by_newer_version = None, [], 0, False
 
     def close(self) -> None:
         self._reader.close()

@@ -69,6 +69,11 @@ def statistics_size(spec: Spec) -> int:
     return spec.model.size if spec.words is None else words.head_size(spec.words)
 
 
+def row_size(spec: Spec) -> int:
+    """Numbers of the row of a key or word."""
+    return spec.model.size if spec.words is None else words.row_size(spec.words, spec.inference)
+
+
 def check_statistics(spec: Spec, snapshot: Snapshot) -> None:
     """Raises DomainError where they give no posterior, or are of a pass or an average that the spec does not have."""
     step = spec.inference.step

@@ -34,7 +34,7 @@ class WordRows(Follower):
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         if spec.words is None:
             raise TypeError(f"{spec.model.kind} is no model of words")
-        self._words, self._schemas = spec.words, schemas
+        self._words = spec.words
         self._size = words.row_size(spec.words, spec.inference)
         self.arena = Arena(self._size)
         self._waiting: dict[bytes, bytes] = {}

@@ -17,11 +17,13 @@ from typing import Any, Final
 
 import fastavro
 
-from streaminfer.topics import declarations, read
-from streaminfer.wire.errors import BadBody, BadFrame
+from streaminfer.topics import declarations, formats, read
+from streaminfer.wire.errors import BadBody, BadFrame, NewerVersion
 
 MAX_ID: Final = (1 << 31) - 1
 """Clients in other languages read the id as a signed number."""
+RESERVED: Final = 999
+"""The last id that a declared schema may ever have: an unknown one up to here is of a newer version."""
 _HEADER: Final = struct.Struct(">bI")
 HEADER: Final = _HEADER.size
 """Bytes of the framing."""
@@ -42,6 +44,13 @@ def _schema(topic: str) -> tuple[int, Any, int]:
     if declaration.schema_id is None:
         raise LookupError(f"topic {topic} has no schema id")
     return declaration.schema_id, schema, declaration.max_bytes
+
+
+@cache
+def last_id() -> int:
+    """The largest declared id."""
+    ids = [topic.schema_id for topic in declarations().values()] + [form.schema_id for form in formats().values()]
+    return max(each for each in ids if each is not None)
 
 
 @cache
@@ -90,6 +99,7 @@ class Schemas:
         data, found = unframed(data, max_bytes)
         if found not in self.ids_of(topic):
             known = " or ".join(map(str, sorted(self.ids_of(topic))))
+            self.check_known(topic, found)
             raise BadFrame(f"schema id {found} is not the {known} of this topic")
         wrote = _earlier(topic).get(self.aliases.get(topic, {}).get(found, found))
         if wrote is not None and found != self.id_of(topic):
@@ -100,6 +110,11 @@ class Schemas:
             if found not in self.earlier.get(topic, ()):
                 raise
             return self._of_an_older_version(topic, data)
+
+    def check_known(self, topic: str, found: int) -> None:
+        """Raises NewerVersion where an id may be one that a later version declares."""
+        if topic not in self.registered and last_id() < found <= RESERVED:
+            raise NewerVersion(f"schema id {found} is above {last_id()}, the last that this version knows")
 
     def _of_an_older_version(self, topic: str, data: bytes) -> dict[str, Any]:
         """A record with an id of which nobody says which of a topic's schemas it stands for."""

@@ -35,3 +35,7 @@ class Damaged(WireError):
     """Not what was written."""
 
     reason = "damaged"
+
+
+class NewerVersion(BadFrame):
+    """In a schema that this version does not know and a later one may have."""

@@ -18,7 +18,7 @@ from streaminfer.variational import drift
 from streaminfer.variational.forgetting import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
-from streaminfer.wire.avro import DECLARED, HEADER, Schemas
+from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, Older
 
 TOPIC: Final = "posterior"
@@ -76,16 +76,6 @@ def encode(
         value = {"version": version, "chunk": i, "payload": piece, "manifest": manifest, "key": None}
         records.append((MANIFEST if i == last else f"chunk-{i}".encode(), schemas.encode(TOPIC, value)))
     return records
-
-
-def version_of(data: bytes | None) -> int:
-    """The version of a record, whatever else it is; 0 where it has none. Nothing but its first number is read."""
-    number = 0
-    for shift, byte in enumerate((data or b"")[HEADER : HEADER + 10]):
-        number |= (byte & 0x7F) << (7 * shift)
-        if byte < 0x80:
-            return number >> 1
-    return 0
 
 
 def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:

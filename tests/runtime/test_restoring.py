@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaminfer.bus.protocol import Output, Record
+from streaminfer.bus.protocol import Output, Partition, Record
 from streaminfer.runtime.key_follower import KeyFollower
 from streaminfer.runtime.master import Master
 from streaminfer.runtime.service import Fatal
@@ -160,3 +160,106 @@ def test_a_row_is_shown_with_its_manifest_and_not_before() -> None:
     found = follower.catch_up()
     assert found is not None
     assert found.n_events == 2
+
+
+def _junk(rig: Rig, key: bytes = MANIFEST, value: bytes | None = b"\0\0\0\0\x09junk") -> None:
+    rig.bus.publish([Output(rig.topic("posterior"), value, key, 0)])
+
+
+def _folded(rig: Rig, n: int) -> Master:
+    """A master that has folded n increments of one event, each in a snapshot of its own."""
+    master = rig.master()
+    rig.run(master, rounds=3)
+    for begin in range(n):
+        rig.publish(_increment(rig, begin, begin + 1))
+        rig.run(master)
+    return master
+
+
+@pytest.mark.parametrize("key", [MANIFEST, b"chunk-0", b"anything"])
+@pytest.mark.parametrize("value", [b"", b"junk", b"\0\0\0\0\x08junk", b"\0\0\0\0\x09junk"])
+def test_junk_does_not_lock_a_posterior_out(key: bytes, value: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(poisson())
+    _folded(rig, 2).close()
+    before = rig.snapshot()
+    _junk(rig, key, value)
+    again = rig.master()
+    rig.run(again, rounds=3)
+    assert "stepped over demo.posterior-0 offset 3: " in caplog.text
+    found = rig.snapshot()
+    assert (found.n_events, found.version) == (2, before.version + 2)
+    assert rig.records("posterior")[-1].key == MANIFEST
+    rig.publish(_increment(rig, 2, 3))
+    rig.run(again)
+    assert rig.snapshot().n_events == 3
+
+
+def test_the_events_of_a_snapshot_that_is_lost_are_read_again() -> None:
+    rig = Rig(poisson(minibatch=1))
+    worker, master = rig.worker(), rig.master()
+    rig.send(1, 2)
+    rig.run(worker, master)
+    rig.send(4)
+    rig.run(worker, master)
+    master.close()
+    log = rig.broker.log(Partition(rig.topic("posterior"), 0))
+    log.records[-1] = replace(log.records[-1], value=b"\0" + (log.records[-1].value or b"")[:40])
+    lost = rig.snapshot().n_events
+    assert lost < 3
+    rig.run(worker, rig.master(), rounds=30)
+    assert (rig.total(), rig.snapshot().n_events) == (7.0, 3)
+
+
+def test_nothing_whole_is_an_error_that_names_the_remedy() -> None:
+    rig = Rig(poisson())
+    _folded(rig, 1).close()
+    _junk(rig)
+    rig.broker.compact(rig.topic("posterior"))
+    with pytest.raises(Fatal, match=r"offset 2: .*No whole snapshot is left.*streaminfer repair SPEC"):
+        rig.run(rig.master())
+
+
+def test_what_a_newer_version_wrote_is_not_junk() -> None:
+    for rig, master in ((Rig(poisson()), None), _keyed([1])[::2]):
+        (master or _folded(rig, 1)).close()
+        _junk(rig, MANIFEST, b"\0\0\0\0\x63of tomorrow")
+        with pytest.raises(Fatal, match=r"schema id 99 is above .* written by a newer version of streaminfer"):
+            rig.run(rig.master())
+
+
+@pytest.mark.parametrize("key", [MANIFEST, b"key/0/a", b"key/0/other", b"key/x/a", b"anything"])
+def test_junk_does_not_lock_keys_out(key: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    rig, worker, master = _keyed([2, 3])
+    master.close()
+    _junk(rig, key)
+    again = rig.master()
+    rig.send_events([(0, 0, {"city": "a", "k": 1})])
+    rig.run(worker, again, rounds=20)
+    found = rig.of_key("a")
+    assert found is not None
+    assert (found.n_events, rig.whole().n_events) == (6, 6)
+    assert "offset 5" in caplog.text
+    again.close()
+    rig.broker.compact(rig.topic("posterior"))
+    last = rig.master()
+    rig.send_events([(0, 0, {"city": "b", "k": 1})])
+    rig.run(worker, last, rounds=20)
+    assert rig.keys() == {"a": 6, "b": 1}
+
+
+def test_rows_whose_manifest_is_lost_are_taken_back_and_their_events_read_again() -> None:
+    rig, worker, master = _keyed([2])
+    rig.send_events([(0, 0, {"city": city, "k": 1}) for city in ("a", "b")])
+    rig.run(worker, master, rounds=20)
+    master.close()
+    log = rig.broker.log(Partition(rig.topic("posterior"), 0))
+    log.records[-1] = replace(log.records[-1], value=b"junk")
+    again = rig.master()
+    for _ in range(6):
+        again.step(0.0)
+    assert rig.whole().n_events <= 3
+    rig.run(worker, again, rounds=30)
+    assert rig.keys() == {"a": 3, "b": 1}
+    found = rig.of_key("a")
+    assert found is not None
+    assert found.statistics[0] == 3.0
