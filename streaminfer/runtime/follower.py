@@ -12,7 +12,7 @@ from streaminfer.runtime.stepping import InTheWay
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import NewerVersion, Older, WireError
+from streaminfer.wire.errors import Older, UnknownSchema, WireError
 from streaminfer.wire.key_records import PREFIX, Versions
 from streaminfer.wire.snapshots import MANIFEST, OtherSpec
 
@@ -40,7 +40,7 @@ class Follower:
         self.in_the_way: list[InTheWay] = []
         """Such records since the newest complete one, the last MOST_IN_THE_WAY."""
         self.n_in_the_way = 0
-        self.by_newer_version = False
+        self.of_unknown_schema = False
 
     def _first(self, keyed: bool) -> int:
         """The log's start; among very many keys, the newest manifest, which is the last record of its commit."""
@@ -139,7 +139,7 @@ class Follower:
         except (WireError, DomainError) as error:
             log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
             self._keep(InTheWay(record, str(error)))
-            self.by_newer_version = self.by_newer_version or isinstance(error, NewerVersion)
+            self.of_unknown_schema = self.of_unknown_schema or isinstance(error, UnknownSchema)
             return None
         if snapshot is None:
             self._keep(InTheWay(record, "a part of a snapshot that is not complete"))
@@ -150,7 +150,7 @@ class Follower:
         self.in_the_way = [*self.in_the_way[1 - MOST_IN_THE_WAY :], found]
 
     def _forget(self) -> None:
-        self.unreadable, self.in_the_way, self.n_in_the_way, self.by_newer_version = None, [], 0, False
+        self.unreadable, self.in_the_way, self.n_in_the_way, self.of_unknown_schema = None, [], 0, False
 
     def close(self) -> None:
         self._reader.close()

@@ -23,7 +23,7 @@ from streaminfer.variational.arena import NONE, Arena
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
-from streaminfer.wire.errors import BadValue, NewerVersion, Older, WireError
+from streaminfer.wire.errors import BadValue, Older, UnknownSchema, WireError
 from streaminfer.wire.snapshots import MANIFEST, Assembler
 
 log = logging.getLogger(__name__)
@@ -266,8 +266,8 @@ class KeyedShard(Shard):
         """Keeps in mind what cannot be read, until something else has taken its place."""
         log.error("%s offset %d is no part of a snapshot: %s", record.partition, record.offset, error)
         found = InTheWay(record, str(error))
-        if isinstance(error, NewerVersion):
-            raise stepping.by_newer_version(found)
+        if isinstance(error, UnknownSchema):
+            raise stepping.of_unknown_schema(found)
         self._junk[record.key or b""] = found
 
     def _load_run(self, run: Sequence[Record]) -> None:

@@ -115,8 +115,8 @@ class Shard:
         finally:
             follower.close()
         if follower.unreadable is not None:
-            if follower.by_newer_version:
-                raise stepping.by_newer_version(follower.in_the_way[-1])
+            if follower.of_unknown_schema:
+                raise stepping.of_unknown_schema(follower.in_the_way[-1])
             self._step_over(follower.in_the_way, found)
             if found is None:
                 return self._started_over(follower.n_in_the_way)

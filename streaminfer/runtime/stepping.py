@@ -28,9 +28,12 @@ def nothing_whole(found: InTheWay) -> Fatal:
     )
 
 
-def by_newer_version(found: InTheWay) -> Fatal:
-    """The error of a posterior that a newer program has gone on with: an older one must not step back behind that."""
-    return Fatal(f"{found}. The posterior was written by a newer version of streaminfer: run that version.")
+def of_unknown_schema(found: InTheWay) -> Fatal:
+    """The error of a posterior that somebody has gone on with in a schema that is not known here: that is not junk."""
+    return Fatal(
+        f"{found}. The posterior was written by a newer version of streaminfer, or with a schema registry that is not "
+        "set here: run that version, or set the registry."
+    )
 
 
 def removals(bus: Bus, partition: Partition) -> list[Output]:

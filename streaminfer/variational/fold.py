@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import DomainError, Model
+from streaminfer.models.model import Counting, DomainError, Model
 from streaminfer.spec import Drift, Inference
 from streaminfer.variational import blend, drift, epochs, memoized
 from streaminfer.variational.base import too_old
@@ -24,6 +24,8 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.tree import Tree
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
+ROOM: Final = 1 + 1e-9
+"""What roundings may add to a sum of weights, times."""
 LARGEST_SCORE: Final = 1e300
 """Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
 
@@ -196,8 +198,11 @@ def _guarded(
     except DomainError:
         return held, Outcome.REJECTED
     if not model.needs_base:
-        given = (pane.statistics for pane in increment.panes.values())
-        fits = _proper(model, increment.statistics, *given, merged.statistics)
+        panes = increment.panes.values()
+        given = [(increment.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
+        fits = _proper(model, *(each for each, _ in given), merged.statistics) and all(
+            within(model, each[None], n).all() for each, n in given
+        )
         return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
     if _proper(model, *_changed(held, merged)):
         return merged, Outcome.FOLDED
@@ -253,6 +258,13 @@ def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting
 def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
     """What is held by changed clocks."""
     return held if clocks is held.clocks else Held(total(model, clocks), clocks)
+
+
+def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether each row of statistics can be of so many events, as far as the model can tell."""
+    if not isinstance(model, Counting):
+        return np.ones(len(statistics), dtype=bool)
+    return np.asarray(model.total_weight(statistics) <= counts * ROOM, dtype=bool)
 
 
 def _proper(model: Model, *statistics: NDArray[np.float64]) -> bool:

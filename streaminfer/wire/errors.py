@@ -37,5 +37,5 @@ class Damaged(WireError):
     reason = "damaged"
 
 
-class NewerVersion(BadFrame):
-    """In a schema that this version does not know and a later one may have."""
+class UnknownSchema(BadFrame):
+    """In a schema that this version does not know: of a later one, or of a registry that is not asked."""

@@ -86,8 +86,9 @@ class _Form:
         begin = end - self._width
         middle = begin - len(self._before)
         fits = middle > 5 and value[middle:begin] == self._before and value[end:] == after
-        if found not in self._ids or not fits:
-            self._schemas.check_known(TOPIC, found)
+        if found not in self._ids:
+            raise self._schemas.other(TOPIC, found)
+        if not fits:
             raise BadValue(f"schema id {found}, {len(value)} bytes: no record of the key {label[:40]!r}")
         return _version(value[5:middle]), value[begin:end]
 

@@ -223,7 +223,7 @@ def test_what_a_newer_version_wrote_is_not_junk() -> None:
     for rig, master in ((Rig(poisson()), None), _keyed([1])[::2]):
         (master or _folded(rig, 1)).close()
         _junk(rig, MANIFEST, b"\0\0\0\0\x63of tomorrow")
-        with pytest.raises(Fatal, match=r"schema id 99 is above .* written by a newer version of streaminfer"):
+        with pytest.raises(Fatal, match=r"schema id 99 is not the .* written by a newer version of streaminfer"):
             rig.run(rig.master())
 
 
@@ -263,3 +263,14 @@ def test_rows_whose_manifest_is_lost_are_taken_back_and_their_events_read_again(
     found = rig.of_key("a")
     assert found is not None
     assert found.statistics[0] == 3.0
+
+
+def test_statistics_of_more_events_than_an_increment_counts_are_rejected() -> None:
+    rig = Rig(poisson())
+    master = rig.master()
+    rig.run(master, rounds=3)
+    rig.publish(_increment(rig, 0, 1, statistics=np.array([1e6, 1e6, 0.0])))
+    rig.publish(_increment(rig, 1, 2, statistics=np.array([3.0, 1.0, 0.0])))
+    rig.run(master)
+    found = rig.snapshot()
+    assert (found.n_events, found.n_rejected, found.statistics[1]) == (1, 1, 1.0)
