@@ -8,6 +8,7 @@ from typing import Final
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Poll, Record, Unreadable
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.stepping import InTheWay
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
@@ -30,6 +31,7 @@ class Follower:
 
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         self._spec, self._bus, self._schemas = spec, bus, schemas
+        self._teller = Teller(log)
         self._versions = Versions(manifests.row_size(spec), schemas)
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         self._reader = bus.reader({self._partition: self._first(keyed=spec.by_rows)})
@@ -133,11 +135,11 @@ class Follower:
             if snapshot is not None:
                 manifests.check_statistics(self._spec, snapshot)
         except Older as error:
-            log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
             self.unreadable = before
             return None
         except (WireError, DomainError) as error:
-            log.error("%s offset %d is no snapshot: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} is not a snapshot: {error}")
             self._keep(InTheWay(record, str(error)))
             self.of_unknown_schema = self.of_unknown_schema or isinstance(error, UnknownSchema)
             return None

@@ -14,6 +14,7 @@ from streaminfer.models.model import DomainError, Vector
 from streaminfer.runtime import manifests, names
 from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.key_view import of_key
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
@@ -47,6 +48,7 @@ class ShardOfKeys:
         start = bus.starts(self._partition.topic)[self._partition.index]
         self._reader = bus.reader({self._partition: start})
         self._assembler = manifests.assembler(spec, schemas)
+        self._teller = Teller(log)
         self._rows: dict[bytes, dict[int, Row]] = {}
         self._waiting: dict[key_records.Place, Row | None] = {}
         """Rows whose manifest has not come yet; None where one is gone."""
@@ -96,9 +98,9 @@ class ShardOfKeys:
                 if place is not None and place.label in self._labels:
                     self._take(place, value_of(record))
         except Older as error:
-            log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
         except (WireError, DomainError) as error:
-            log.error("%s offset %d cannot be read: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} cannot be read: {error}")
         return False
 
     def _take(self, place: key_records.Place, value: bytes | None) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from streaminfer.bus.protocol import Bus, Partition, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.shards import Shards
 from streaminfer.spec import Spec
 from streaminfer.wire import key_records
@@ -63,6 +64,7 @@ def page(spec: Spec, bus: Bus, after: bytes, limit: int, schemas: Schemas = DECL
     finally:
         shards.close()
     found: list[KeySummary] = []
+    teller = Teller(log)
     bound: bytes | None = after
     while bound is not None and len(found) < limit:
         part = _Page(bound, limit)
@@ -72,18 +74,20 @@ def page(spec: Spec, bus: Bus, after: bytes, limit: int, schemas: Schemas = DECL
                 if place is not None:
                     part.add(place, value_of(record))
             except WireError as error:
-                log.error("%s offset %d cannot be read: %s", record.partition, record.offset, error)
-        found += _summaries(spec, part.values, schemas)
+                teller.tell(f"{record.partition} offset {record.offset} cannot be read: {error}")
+        found += _summaries(spec, part.values, schemas, teller)
         bound = part.bound
     return found[:limit]
 
 
-def _summaries(spec: Spec, rows: dict[bytes, dict[int, bytes]], schemas: Schemas) -> Iterator[KeySummary]:
+def _summaries(
+    spec: Spec, rows: dict[bytes, dict[int, bytes]], schemas: Schemas, teller: Teller
+) -> Iterator[KeySummary]:
     for label in sorted(rows):
         try:
             yield _summary(spec, label, rows[label], schemas)
         except WireError as error:
-            log.error("%s: the key %r cannot be read: %s", spec.name, label[:40], error)
+            teller.tell(f"{spec.name}: the key {label[:40]!r} cannot be read: {error}")
 
 
 def _summary(spec: Spec, label: bytes, values: dict[int, bytes], schemas: Schemas) -> KeySummary:

@@ -243,7 +243,7 @@ class KeyedShard(Shard):
                 manifests.check_statistics(self._spec, found)
                 self._wholes.append(record.offset)
         except Older as error:
-            log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
             return None
         except (WireError, DomainError) as error:
             self._set_aside(record, error)
@@ -264,7 +264,7 @@ class KeyedShard(Shard):
 
     def _set_aside(self, record: Record, error: Exception) -> None:
         """Keeps in mind what cannot be read, until something else has taken its place."""
-        log.error("%s offset %d is no part of a snapshot: %s", record.partition, record.offset, error)
+        self._teller.tell(f"{record.partition} offset {record.offset} is not a part of a snapshot: {error}")
         found = InTheWay(record, str(error))
         if isinstance(error, UnknownSchema):
             raise stepping.of_unknown_schema(found)
@@ -297,7 +297,7 @@ class KeyedShard(Shard):
         risen = [i for i, version in enumerate(versions) if version > self._assembler.newest]
         if len(risen) < len(run):
             n, newest = len(run) - len(risen), self._assembler.newest
-            log.warning("%s: %s appended again after version %d, ignored", self._posterior, counted(n, "row"), newest)
+            self._teller.tell(f"{self._posterior}: {counted(n, 'row')} appended again after version {newest}, ignored")
             labels, run, numbers = [labels[i] for i in risen], [run[i] for i in risen], numbers[risen]
         if risen:
             self._assembler.saw_row(max(versions))

@@ -21,6 +21,7 @@ from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore, kept_of
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.stepping import InTheWay
@@ -58,7 +59,7 @@ class Shard:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._forgetting = rule_of(spec)
-        self._start_over = start_over
+        self._start_over, self._teller = start_over, Teller(log)
         self.in_the_way: list[InTheWay] = []
         """What the restore stepped over: then the next snapshot must come at once, in the place of it."""
         self._leftovers: list[Output] = []
@@ -217,7 +218,8 @@ class Shard:
     def _is_of_this_spec(self, increment: Increment) -> bool:
         if (increment.fingerprint, increment.topic) == (self._spec.fingerprint, self._data):
             return True
-        log.warning("dropped an increment of a spec with fingerprint %s by %s", increment.fingerprint, increment.writer)
+        fingerprint, writer = increment.fingerprint, increment.writer
+        self._teller.tell(f"dropped an increment of a spec with fingerprint {fingerprint} by {writer}")
         self._metrics.outcome("other-spec")
         self.snapshot = replace(self.snapshot, n_dropped=self.snapshot.n_dropped + 1)
         return False
@@ -271,7 +273,7 @@ class Shard:
             self._told_uneven = True
 
     def _bury(self, record: Record, error: WireError) -> None:
-        log.error("%s offset %d: %s", record.partition, record.offset, error)
+        self._teller.tell(f"{record.partition} offset {record.offset}: {error}")
         self._metrics.outcome(error.reason)
         self._letters.append(letter_output(self._spec, record, f"{error.reason}: {error}"))
         self.urgent = True

@@ -9,6 +9,7 @@ from streaminfer.models.model import Vector
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.pane_store import MOST_BATCHES
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.tape import Minibatch
 from streaminfer.spec import Spec
 from streaminfer.wire import panes
@@ -34,6 +35,7 @@ class VisitedBatches:
         self._shelf = Shelf(spec.fingerprint, size, records, schemas, least=0)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[0]})
         self._epoch = 0
+        self._teller = Teller(log)
 
     def statistics(self, batch: Minibatch) -> Vector | None:
         """What the last pass made of a batch; None if that was nothing."""
@@ -54,4 +56,4 @@ class VisitedBatches:
                     try:
                         self._shelf.add(record.key, value_of(record))
                     except WireError as error:
-                        log.error("%s offset %d is not a batch: %s", record.partition, record.offset, error)
+                        self._teller.tell(f"{record.partition} offset {record.offset} is not a batch: {error}")

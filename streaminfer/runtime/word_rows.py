@@ -106,5 +106,5 @@ class WordRows(Follower):
             self.arena.load(labels, [0] * len(labels), found)
 
     def _lost(self, record: Record, error: Exception) -> None:
-        log.error("%s offset %d: no rows of words before it can be read: %s", record.partition, record.offset, error)
+        self._teller.tell(f"{record.partition} offset {record.offset}: no rows of words before it can be read: {error}")
         self.snapshot, self.unreadable = None, record

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Output, Partition, Record
+from streaminfer.runtime.follower import Follower
 from streaminfer.runtime.key_follower import KeyFollower
 from streaminfer.runtime.master import Master
 from streaminfer.runtime.service import Fatal
@@ -274,3 +275,18 @@ def test_statistics_of_more_events_than_an_increment_counts_are_rejected() -> No
     rig.run(master)
     found = rig.snapshot()
     assert (found.n_events, found.n_rejected, found.statistics[1]) == (1, 1, 1.0)
+
+
+def test_a_flood_of_junk_is_told_in_few_words(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(poisson())
+    master = _folded(rig, 1)
+    follower = Follower(rig.spec, rig.bus)
+    caplog.clear()
+    for i in range(300):
+        _junk(rig, b"chunk-%d" % i)
+        rig.bus.publish([Output(rig.topic("increments"), b"junk", b"0", 0)])
+        rig.publish(replace(_increment(rig, 1, 2), fingerprint="another"))
+    rig.run(master, rounds=30)
+    follower.catch_up()
+    assert rig.outcome("bad-frame") + rig.outcome("other-spec") == 600
+    assert len(caplog.records) == 3
