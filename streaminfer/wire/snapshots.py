@@ -146,8 +146,9 @@ def _drift_fields(state: drift.State) -> dict[str, Any]:
 class Assembler:
     """Turns the records of one posterior partition into snapshots, in their order.
 
-    Versions only rise: what is not above the newest snapshot was appended again, by hand or from a part of a backup. No
-    row of a key or word is newer than its manifest, which comes after it.
+    Versions only rise: what is not above the newest snapshot was appended again, by hand or from a part of a backup.
+    But one that was made later is of a master that found no newer one: the log has gone back, and readers follow.
+    No row of a key or word is newer than its manifest, which comes after it.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Assembler:
         self.newest = 0
         """The version of the newest whole snapshot."""
         self.newest_row = 0
+        self._created_at = -1
 
     def saw_row(self, version: int) -> None:
         """A row of this version stands here; raises Older."""
@@ -183,7 +185,8 @@ class Assembler:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
         if manifest is not None and manifest["fingerprint"] != self._fingerprint:
             raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
-        self._check_version(value["version"])
+        if manifest is not None and _milliseconds(manifest["created_at"]) <= self._created_at:
+            self._check_version(value["version"])
         if manifest is None:
             self._hold(value["chunk"], value["version"], value["payload"])
             return None
@@ -197,7 +200,7 @@ class Assembler:
             return None
         payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
         found = _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
-        self.newest = found.version
+        self.newest, self._created_at = found.version, found.created_at
         return found
 
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:

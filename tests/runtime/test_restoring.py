@@ -290,3 +290,21 @@ def test_a_flood_of_junk_is_told_in_few_words(caplog: pytest.LogCaptureFixture) 
     follower.catch_up()
     assert rig.outcome("bad-frame") + rig.outcome("other-spec") == 600
     assert len(caplog.records) == 3
+
+
+def test_a_reader_follows_a_log_that_has_gone_back_to_an_older_snapshot() -> None:
+    """Compaction keeps the old manifest that was appended again: the master goes on from that, and nobody is stuck."""
+    rig = Rig(poisson(minibatch=1))
+    worker, master = rig.worker(), rig.master()
+    rig.run(worker, master, rounds=3)
+    for value in (1, 2, 4):
+        rig.send(value)
+        rig.run(worker, master)
+    master.close()
+    _again(rig, _manifests(rig)[1])
+    rig.broker.compact(rig.topic("posterior"))
+    again = rig.master()
+    rig.run(worker, again, rounds=30)
+    rig.send(8)
+    rig.run(worker, again, rounds=30)
+    assert (rig.total(), rig.snapshot().n_events) == (15.0, 4)
