@@ -12,7 +12,7 @@ from streaminfer import __version__
 from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
-from streaminfer.cli import dead_letters, demo, predict, produce, run, snapshot, topics, up, validate
+from streaminfer.cli import dead_letters, demo, predict, produce, repair, run, snapshot, topics, up, validate
 from streaminfer.cli.common import UsageError
 from streaminfer.runtime.files import FileError
 from streaminfer.runtime.health import AddressError
@@ -32,6 +32,7 @@ COMMANDS = {
     "topics": topics,
     "validate": validate,
     "dead-letters": dead_letters,
+    "repair": repair,
     "demo": demo,
 }
 BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)

@@ -95,6 +95,9 @@ class Bernoulli:
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, 2, totals=2)
 
+    def total_weight(self, statistics: Matrix) -> Vector:
+        return np.asarray(statistics.sum(axis=1))
+
     def log_evidences(self, statistics: Matrix) -> Vector:
         totals.require(self.proper(statistics))
         return pooled_counts.dirichlet_evidences(statistics, np.array([self.alpha, self.beta]))

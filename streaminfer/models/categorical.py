@@ -103,6 +103,9 @@ class Categorical:
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, self.size, totals=self.size)
 
+    def total_weight(self, statistics: Matrix) -> Vector:
+        return np.asarray(statistics.sum(axis=1))
+
     def log_evidences(self, statistics: Matrix) -> Vector:
         totals.require(self.proper(statistics))
         return pooled_counts.dirichlet_evidences(statistics, self.prior)

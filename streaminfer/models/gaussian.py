@@ -122,6 +122,9 @@ class Gaussian:
     def proper(self, statistics: Matrix) -> Flags:
         return centred.proper(statistics, len(self.names))
 
+    def total_weight(self, statistics: Matrix) -> Vector:
+        return statistics[:, 0]
+
     def log_evidences(self, statistics: Matrix) -> Vector:
         rows = centred.parts(statistics, len(self.names))
         found = [pooled_gaussian.log_evidences(part, self._diagonal_prior) for part in rows]

@@ -112,6 +112,9 @@ class LinearRegression:
     def proper(self, statistics: Matrix) -> Flags:
         return centred.proper(statistics, len(self.features) + 1)
 
+    def total_weight(self, statistics: Matrix) -> Vector:
+        return statistics[:, 0]
+
     def log_evidences(self, statistics: Matrix) -> Vector:
         rows = centred.parts(statistics, len(self.features) + 1)
         found = [pooled_regression.log_evidences(part, self._diagonal_prior) for part in rows]

@@ -154,6 +154,14 @@ class Conjugate(Model, Protocol):
 
 
 @runtime_checkable
+class Counting(Model, Protocol):
+    """A model whose statistics say of how many events they are. A model need not be one."""
+
+    def total_weight(self, statistics: Matrix) -> Vector:
+        """The sum of the events' weights, none of which is above 1, in each row (k, size) of statistics."""
+
+
+@runtime_checkable
 class Latent(Model, Protocol):
     """A model whose events have variables of their own, or a likelihood that is bounded event by event.
 

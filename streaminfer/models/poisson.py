@@ -98,6 +98,9 @@ class Poisson:
     def proper(self, statistics: Matrix) -> Flags:
         return totals.proper(statistics, 3, totals=2)
 
+    def total_weight(self, statistics: Matrix) -> Vector:
+        return statistics[:, 1] if self.exposure is None else np.zeros(len(statistics))
+
     def log_evidences(self, statistics: Matrix) -> Vector:
         totals.require(self.proper(statistics))
         return pooled_counts.gamma_evidences(statistics, self.shape, self.rate)

@@ -12,15 +12,17 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import DomainError, Vector
 from streaminfer.runtime import manifests, names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.key_view import of_key
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling import model_of
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting import Clock
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import WireError
-from streaminfer.wire.snapshots import MANIFEST, Assembler
+from streaminfer.wire.errors import Older, WireError
+from streaminfer.wire.snapshots import MANIFEST
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +47,11 @@ class ShardOfKeys:
         self._partition = Partition(names.topic(spec, "posterior"), shard)
         start = bus.starts(self._partition.topic)[self._partition.index]
         self._reader = bus.reader({self._partition: start})
-        self._assembler = Assembler(spec.fingerprint, spec.model.size, schemas)
+        self._assembler = manifests.assembler(spec, schemas)
+        self._teller = Teller(log)
         self._rows: dict[bytes, dict[int, Row]] = {}
-        self._changed = False
+        self._waiting: dict[key_records.Place, Row | None] = {}
+        """Rows whose manifest has not come yet; None where one is gone."""
         self.manifest: Snapshot | None = None
 
     def of(self, label: bytes) -> Snapshot | None:
@@ -92,27 +96,35 @@ class ShardOfKeys:
             if key.split(b"/", 2)[-1] in self._labels:
                 place = key_records.place_of(key)
                 if place is not None and place.label in self._labels:
-                    self._take(place, record.value)
+                    self._take(place, value_of(record))
+        except Older as error:
+            self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
         except (WireError, DomainError) as error:
-            log.error("%s offset %d cannot be read: %s", record.partition, record.offset, error)
+            self._teller.tell(f"{record.partition} offset {record.offset} cannot be read: {error}")
         return False
 
     def _take(self, place: key_records.Place, value: bytes | None) -> None:
-        self._changed = True
-        rows = self._rows.setdefault(place.label, {})
         if value is None:
-            rows.pop(place.clock, None)
+            self._waiting[place] = None
             return
         versions, numbers = key_records.decode([place.label], [value], self._spec.model.size, self._schemas)
-        rows[place.clock] = Row(versions[0], numbers[0])
+        self._assembler.saw_row(versions[0])
+        self._waiting[place] = Row(versions[0], numbers[0])
 
     def _complete(self, record: Record) -> bool:
         manifest = manifests.assembled(self._spec, self._assembler, record)
-        if manifest is not None:
-            model_of(self._spec, manifest)
-            self.manifest = manifest
-        changed, self._changed = self._changed, False
-        return changed
+        if manifest is None:
+            return False
+        model_of(self._spec, manifest)
+        self.manifest = manifest
+        changed, self._waiting = self._waiting, {}
+        for (label, clock), row in changed.items():
+            rows = self._rows.setdefault(label, {})
+            if row is None:
+                rows.pop(clock, None)
+            else:
+                rows[clock] = row
+        return bool(changed)
 
 
 class KeyFollower:

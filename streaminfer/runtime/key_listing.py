@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, Partition, Record
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.shards import Shards
 from streaminfer.spec import Spec
 from streaminfer.wire import key_records
 from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import WireError
+
+log = logging.getLogger(__name__)
 
 ROOM = 1000
 """Keys that are held beyond those of a page, as some that come later may be gone again."""
@@ -58,16 +64,30 @@ def page(spec: Spec, bus: Bus, after: bytes, limit: int, schemas: Schemas = DECL
     finally:
         shards.close()
     found: list[KeySummary] = []
+    teller = Teller(log)
     bound: bytes | None = after
     while bound is not None and len(found) < limit:
         part = _Page(bound, limit)
         for record in _records(spec, bus):
-            place = key_records.place_of(record.key)
-            if place is not None:
-                part.add(place, record.value)
-        found += [_summary(spec, label, part.values[label], schemas) for label in sorted(part.values)]
+            try:
+                place = key_records.place_of(record.key)
+                if place is not None:
+                    part.add(place, value_of(record))
+            except WireError as error:
+                teller.tell(f"{record.partition} offset {record.offset} cannot be read: {error}")
+        found += _summaries(spec, part.values, schemas, teller)
         bound = part.bound
     return found[:limit]
+
+
+def _summaries(
+    spec: Spec, rows: dict[bytes, dict[int, bytes]], schemas: Schemas, teller: Teller
+) -> Iterator[KeySummary]:
+    for label in sorted(rows):
+        try:
+            yield _summary(spec, label, rows[label], schemas)
+        except WireError as error:
+            teller.tell(f"{spec.name}: the key {label[:40]!r} cannot be read: {error}")
 
 
 def _summary(spec: Spec, label: bytes, values: dict[int, bytes], schemas: Schemas) -> KeySummary:

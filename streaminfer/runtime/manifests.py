@@ -5,13 +5,18 @@ Those are of the whole posterior, or of words what all rows have in common.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from streaminfer.bus.protocol import Headers, Record
 from streaminfer.models.model import DomainError
+from streaminfer.runtime.intact import value_of
 from streaminfer.spec import Spec, meaning
 from streaminfer.variational import blend, words
+from streaminfer.variational.reaction import rule_of
 from streaminfer.variational.snapshot import Snapshot, together
+from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import BadValue
 from streaminfer.wire.snapshots import Assembler, OtherSpec
 
 HEADER: Final = "spec"
@@ -25,10 +30,27 @@ def headers(spec: Spec) -> Headers:
     return () if text is None else ((HEADER, text),)
 
 
+def assembler(spec: Spec, schemas: Schemas = DECLARED) -> Assembler:
+    """What puts the snapshots of a spec's shard together."""
+    rule = rule_of(spec)
+    most_clocks = 0 if rule is None or spec.by_rows else rule.most_clocks
+    return Assembler(spec.fingerprint, statistics_size(spec), schemas, most_clocks)
+
+
+def check_readable(spec: Spec, records: Iterable[bytes], schemas: Schemas = DECLARED) -> None:
+    """Raises WireError where nobody could restore the snapshot that these records are.
+
+    That its statistics give a posterior the fold has said: to compute it again would take as long as a snapshot does.
+    """
+    reading = assembler(spec, schemas)
+    if [reading.add(record) for record in records][-1] is None:
+        raise BadValue("the manifest does not complete its chunks")
+
+
 def assembled(spec: Spec, assembler: Assembler, record: Record) -> Snapshot | None:
     """The snapshot that a record completes; raises OtherSpec that says what is different, as far as it is known."""
     try:
-        return assembler.add(record.value)
+        return assembler.add(value_of(record))
     except OtherSpec as error:
         raise error.explained(_why(spec, error.found, dict(record.headers).get(HEADER))) from error
 
@@ -45,6 +67,11 @@ def _why(spec: Spec, found: str, text: bytes | None) -> str:
 
 def statistics_size(spec: Spec) -> int:
     return spec.model.size if spec.words is None else words.head_size(spec.words)
+
+
+def row_size(spec: Spec) -> int:
+    """Numbers of the row of a key or word."""
+    return spec.model.size if spec.words is None else words.row_size(spec.words, spec.inference)
 
 
 def check_statistics(spec: Spec, snapshot: Snapshot) -> None:

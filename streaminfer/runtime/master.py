@@ -27,6 +27,11 @@ CHECK_INTERVAL = 2.0
 """Seconds between looks for data partitions that were added, and for the last snapshot in the log."""
 
 
+def shard_of(spec: Spec) -> type[Shard]:
+    """What the shards of a spec are."""
+    return KeyedShard if spec.key is not None else WordShard if spec.words is not None else Shard
+
+
 class Master:
     """One master process's service. `clock` measures intervals, `wall` stamps snapshots."""
 
@@ -155,8 +160,7 @@ class Master:
         shard.committed_at = self._clock()
 
     def _open_shard(self, partition: Partition) -> Shard:
-        made = KeyedShard if self._spec.key is not None else WordShard if self._spec.words is not None else Shard
-        return made(self._spec, self._bus, partition.index, self._metrics, self._schemas)
+        return shard_of(self._spec)(self._spec, self._bus, partition.index, self._metrics, self._schemas)
 
     def _check(self) -> None:
         now = self._clock()

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from streaminfer.bus.protocol import Bus, Output, Partition
 from streaminfer.models.model import DomainError, Model
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
 from streaminfer.variational import memoized, rules, tree
@@ -196,5 +197,5 @@ class PaneStore:
             while reader.position(self.partition) < end:
                 for part in reader.poll(1.0).slices:
                     for record in part.records:
-                        shelf.add(record.key, record.value)
+                        shelf.add(record.key, value_of(record))
         return shelf

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -12,14 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record, Unavailable, Writer
-from streaminfer.runtime import incarnation, manifests, names
+from streaminfer.models.model import DomainError
+from streaminfer.runtime import incarnation, manifests, names, stepping
 from streaminfer.runtime.counting import counted
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.letters import letter_output
 from streaminfer.runtime.pane_store import PaneStore, kept_of
 from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling import model_of
 from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.stepping import InTheWay
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.variational import blend, epochs, fold, memoized
@@ -38,22 +43,27 @@ log = logging.getLogger(__name__)
 MOST_VERSIONS: Final = 10_000
 
 
-def unreadable(record: Record, what: str) -> Fatal:
-    """The error of a posterior that is there and cannot be restored."""
-    return Fatal(
-        f"{record.partition} offset {record.offset}: {what} that this version can read. Starting over would throw the "
-        "posterior away: run the version that wrote it (with the schema registry that it used), or give the spec a "
-        "new name."
-    )
-
-
 class Shard:
     """The posterior as folded so far; `published` is what the bus has of it."""
 
-    def __init__(self, spec: Spec, bus: Bus, index: int, metrics: MasterMetrics, schemas: Schemas = DECLARED) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        index: int,
+        metrics: MasterMetrics,
+        schemas: Schemas = DECLARED,
+        start_over: bool = False,
+    ) -> None:
+        """With `start_over` a posterior of which no whole snapshot is left starts from the prior."""
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._forgetting = rule_of(spec)
+        self._start_over, self._teller = start_over, Teller(log)
+        self.in_the_way: list[InTheWay] = []
+        """What the restore stepped over: then the next snapshot must come at once, in the place of it."""
+        self._leftovers: list[Output] = []
+        """Tombstones that the next snapshot is written with."""
         kept = kept_of(spec)
         self._panes = None if kept is None else PaneStore(spec, bus, index, kept, schemas)
         self._writer = self.fence()
@@ -62,7 +72,7 @@ class Shard:
         except BaseException:
             self._writer.close()
             raise
-        self.snapshot = self.published
+        self.snapshot = replace(self.published) if self.in_the_way else self.published
         self._parts = self._new_parts()
         self._letters: list[Output] = []
         self._retry: dict[int, int] = {}
@@ -99,17 +109,41 @@ class Shard:
         return fold.start(self._spec.model, self._spec.fingerprint)
 
     def _read_back(self) -> Snapshot | None:
-        """The newest snapshot on the bus; raises Fatal where it cannot be read."""
+        """The newest whole snapshot on the bus; raises Fatal where there is none to go on from."""
         follower = Follower(self._spec, self._bus, self.partition.index, self._schemas)
         try:
             found, position = follower.catch_up(), follower.position
         finally:
             follower.close()
         if follower.unreadable is not None:
-            raise unreadable(follower.unreadable, "the newest record of the posterior is no whole snapshot")
-        if self._panes is None:
-            return found
-        return self._with_panes(self._panes, found or self._start(), position)
+            if follower.of_unknown_schema:
+                raise stepping.of_unknown_schema(follower.in_the_way[-1])
+            self._step_over(follower.in_the_way, found)
+            if found is None:
+                return self._started_over(follower.n_in_the_way)
+        if self._panes is not None:
+            found = self._with_panes(self._panes, found or self._start(), position)
+        # What is in the way may have had a version each: the next one is above them all.
+        return found and replace(found, version=found.version + follower.n_in_the_way)
+
+    def _step_over(self, found: list[InTheWay], whole: Snapshot | None) -> None:
+        """Says what is in the way of the newest whole snapshot; raises Fatal without one.
+
+        To go on from an older one is safe: its frontier is the truth, so all events after it are read again.
+        """
+        self.in_the_way = found
+        if whole is None and not self._start_over:
+            raise stepping.nothing_whole(found[-1])
+        for each in found:
+            log.warning("stepped over %s", each)
+        if whole is not None:
+            log.warning("restored version %d, the newest whole snapshot: later events are read again", whole.version)
+
+    def _started_over(self, version: int) -> Snapshot:
+        """The prior, above the versions that were there; whatever panes there are go."""
+        if self._panes is not None:
+            self._leftovers = stepping.removals(self._bus, self._panes.partition)
+        return replace(self._start(), version=version)
 
     def _with_panes(self, store: PaneStore, found: Snapshot, position: int) -> Snapshot:
         """A snapshot that was the newest up to a position, with its panes."""
@@ -180,7 +214,7 @@ class Shard:
     def take(self, record: Record) -> None:
         """Folds one record of the increments topic, or says in dead-letters why not."""
         try:
-            increment = self._parts.add(increments.decode(record.value, self._schemas, max_events(self._spec)))
+            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
             if increment is not None and self._is_of_this_spec(increment):
                 self._check_in_log(increment)
                 self._fold(increment)
@@ -195,7 +229,8 @@ class Shard:
     def _is_of_this_spec(self, increment: Increment) -> bool:
         if (increment.fingerprint, increment.topic) == (self._spec.fingerprint, self._data):
             return True
-        log.warning("dropped an increment of a spec with fingerprint %s by %s", increment.fingerprint, increment.writer)
+        fingerprint, writer = increment.fingerprint, increment.writer
+        self._teller.tell(f"dropped an increment of a spec with fingerprint {fingerprint} by {writer}")
         self._metrics.outcome("other-spec")
         self.snapshot = replace(self.snapshot, n_dropped=self.snapshot.n_dropped + 1)
         return False
@@ -249,19 +284,23 @@ class Shard:
             self._told_uneven = True
 
     def _bury(self, record: Record, error: WireError) -> None:
-        log.error("%s offset %d: %s", record.partition, record.offset, error)
+        self._teller.tell(f"{record.partition} offset {record.offset}: {error}")
         self._metrics.outcome(error.reason)
         self._letters.append(letter_output(self._spec, record, f"{error.reason}: {error}"))
         self.urgent = True
 
-    def commit(self, member: Member, now_ms: int) -> None:
-        """Publishes the snapshot, its panes, the dead letters and the group's position in one transaction."""
+    def commit(self, member: Member | None, now_ms: int) -> None:
+        """Publishes the snapshot, its panes, the dead letters and the group's position in one transaction.
+
+        Without a member, as who repairs is none, the position stays where it is.
+        """
         snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
         panes = [] if self._panes is None else self._changed_panes(self._panes, snapshot)
         outputs = self._outputs(snapshot if self._panes is None else self._panes.summary(snapshot))
-        positions = {self.partition: Position(snapshot.read_to)}
-        self._last_offset = self._writer.commit([*self._letters, *panes, *outputs], positions, member)[-1]
-        self._letters = []
+        positions = {} if member is None else {self.partition: Position(snapshot.read_to)}
+        written = [*self._letters, *self._leftovers, *panes, *outputs]
+        self._last_offset = self._writer.commit(written, positions, member)[-1]
+        self._letters, self._leftovers, self.in_the_way = [], [], []
         self.urgent = False
         self.published = self.snapshot = replace(snapshot, staleness=0)
         self._n_events[snapshot.version] = snapshot.n_events
@@ -288,8 +327,22 @@ class Shard:
         topic = names.topic(self._spec, "posterior")
         natural, about = self._described(snapshot)
         records = snapshots.encode(snapshot, natural, about, self._bus.max_record_bytes, self._schemas)
+        with self._readable(snapshot):
+            manifests.check_readable(self._spec, [data for _, data in records], self._schemas)
         outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
         return [*outputs[:-1], replace(outputs[-1], headers=manifests.headers(self._spec))]
+
+    @contextmanager
+    def _readable(self, snapshot: Snapshot) -> Iterator[None]:
+        """Around the reading of what is to be written: what no master could restore is never committed."""
+        try:
+            yield
+        except (WireError, DomainError) as error:
+            raise Fatal(
+                f"{names.topic(self._spec, 'posterior')}: version {snapshot.version} is not written: no master could "
+                f"restore it: {error}. The posterior on the bus is version {self.published.version}: a fault of "
+                "streaminfer or of your own model; please report it with the spec."
+            ) from error
 
     def verify(self) -> None:
         """Raises Unavailable where a snapshot reported as committed is not in the log: failing brokers do that."""

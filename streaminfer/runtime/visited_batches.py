@@ -8,7 +8,9 @@ from typing import Final
 from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.models.model import Vector
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.pane_store import MOST_BATCHES
+from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.tape import Minibatch
 from streaminfer.spec import Spec
@@ -39,6 +41,7 @@ class VisitedBatches:
         self._shelf = Shelf(spec.fingerprint, size, records, schemas, least=0)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[0]})
         self._epoch = 0
+        self._teller = Teller(log)
         self._end: int | None = None
         """Where the batches of the passes before end on the topic, once that is known."""
 
@@ -75,6 +78,6 @@ class VisitedBatches:
         for part in self._reader.poll(WAIT).slices:
             for record in part.records:
                 try:
-                    self._shelf.add(record.key, record.value)
+                    self._shelf.add(record.key, value_of(record))
                 except WireError as error:
-                    log.error("%s offset %d is not a batch: %s", record.partition, record.offset, error)
+                    self._teller.tell(f"{record.partition} offset {record.offset} is not a batch: {error}")

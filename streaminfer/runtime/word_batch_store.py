@@ -11,6 +11,7 @@ from streaminfer.bus.protocol import Bus, Output, Partition, Reader
 from streaminfer.models.lda import Lda
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
+from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.pane_store import MOST_BATCHES, misfit, passed
 from streaminfer.spec import Spec
 from streaminfer.variational import words
@@ -72,7 +73,7 @@ class WordBatchStore:
         for part in self._reader.poll(1.0, STEP).slices:
             for record in part.records:
                 if record.offset < self._end:
-                    self._shelf.add(record.key, record.value)
+                    self._shelf.add(record.key, value_of(record))
         return False
 
     def _unpack(self, arena: Arena, snapshot: Snapshot) -> bool:

@@ -7,6 +7,7 @@ import logging
 from streaminfer.bus.protocol import Bus, Poll, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.intact import value_of
 from streaminfer.spec import Spec
 from streaminfer.variational import words
 from streaminfer.variational.arena import Arena
@@ -33,7 +34,7 @@ class WordRows(Follower):
     def __init__(self, spec: Spec, bus: Bus, shard: int = 0, schemas: Schemas = DECLARED) -> None:
         if spec.words is None:
             raise TypeError(f"{spec.model.kind} is no model of words")
-        self._words, self._schemas = spec.words, schemas
+        self._words = spec.words
         self._size = words.row_size(spec.words, spec.inference)
         self.arena = Arena(self._size)
         self._waiting: dict[bytes, bytes] = {}
@@ -70,7 +71,7 @@ class WordRows(Follower):
         try:
             place = key_records.place_of(record.key)
             if place is not None:
-                self._hold(place.label, record.value)
+                self._hold(place.label, value_of(record))
                 return None
         except WireError as error:
             self._lost(record, error)
@@ -105,5 +106,5 @@ class WordRows(Follower):
             self.arena.load(labels, [0] * len(labels), found)
 
     def _lost(self, record: Record, error: Exception) -> None:
-        log.error("%s offset %d: no rows of words before it can be read: %s", record.partition, record.offset, error)
+        self._teller.tell(f"{record.partition} offset {record.offset}: no rows of words before it can be read: {error}")
         self.snapshot, self.unreadable = None, record

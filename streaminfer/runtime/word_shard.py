@@ -27,6 +27,8 @@ FAMILY = "dirichlet"
 class WordShard(KeyedShard):
     """`snapshot` has the frontier, the counts and the head of all rows; the arena has the rows."""
 
+    _steps_back = False  # the row of a word is never removed, so newer ones cannot be taken back
+
     @property
     def _words(self) -> Lda:
         if self._spec.words is None:
@@ -91,7 +93,7 @@ class WordShard(KeyedShard):
             self.snapshot = word_fold.mended(self._words, self._block)
         return turned
 
-    def commit(self, member: Member, now_ms: int) -> None:
+    def commit(self, member: Member | None, now_ms: int) -> None:
         super().commit(member, now_ms)
         if self._batches is not None:
             self._batches.changed.clear()

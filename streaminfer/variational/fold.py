@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import DomainError, Model
+from streaminfer.models.model import Counting, DomainError, Model
 from streaminfer.spec import Drift, Inference
 from streaminfer.variational import blend, drift, epochs, memoized
 from streaminfer.variational.base import too_old
@@ -24,6 +24,10 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.tree import Tree
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
+ROOM: Final = 1 + 1e-9
+"""What roundings may add to a sum of weights, times."""
+LARGEST_SCORE: Final = 1e300
+"""Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
 
 
 class Outcome(Enum):
@@ -124,10 +128,15 @@ def accounted(
         n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
         n_rejected=max(0, before.n_rejected + (rejected if first else before.n_events - taken.n_events)),
         n_unconverged=before.n_unconverged + (0 if rejected else increment.n_unconverged),
-        score=before.score + (increment.score if absorbed else 0.0),
+        score=_bounded(before.score + (increment.score if absorbed else 0.0)),
         staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
         drift=watched(before, increment, absorbed, watch),
     )
+
+
+def _bounded(score: float) -> float:
+    """A sum of scores that is finite, whatever was summed."""
+    return min(max(score, -LARGEST_SCORE), LARGEST_SCORE)
 
 
 def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | None) -> Forgetting | None:
@@ -190,19 +199,28 @@ def _guarded(
     except DomainError:
         return held, Outcome.REJECTED
     if not model.needs_base:
-        given = (pane.statistics for pane in increment.panes.values())
-        fits = _proper(model, increment.statistics, *given, merged.statistics)
+        panes = increment.panes.values()
+        given = [(increment.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
+        fits = _proper(model, *(each for each, _ in given), merged.statistics) and all(
+            within(model, each[None], n).all() for each, n in given
+        )
         return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
-    if _proper(model, merged.statistics):
+    if _proper(model, *_changed(held, merged)):
         return merged, Outcome.FOLDED
     if increment.base_version < fresh_from:
         return held, Outcome.STALE_BASE
     for weight in DAMPINGS:
         change = replace(increment, statistics=model.scale(increment.statistics, weight))
         damped = _with(model, held, change, forgetting)
-        if _proper(model, damped.statistics):
+        if _proper(model, *_changed(held, damped)):
             return damped, Outcome.DAMPED
     return held, Outcome.REJECTED
+
+
+def _changed(before: Held, after: Held) -> list[NDArray[np.float64]]:
+    """What must be proper for a master to restore it: the sum, and each clock that is another now."""
+    clocks = after.clocks.items() if len(after.clocks) > 1 else ()
+    return [after.statistics, *(clock.statistics for index, clock in clocks if clock is not before.clocks.get(index))]
 
 
 def _stepped(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
@@ -241,6 +259,13 @@ def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting
 def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
     """What is held by changed clocks."""
     return held if clocks is held.clocks else Held(total(model, clocks), clocks)
+
+
+def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether each row of statistics can be of so many events, as far as the model can tell."""
+    if not isinstance(model, Counting):
+        return np.ones(len(statistics), dtype=bool)
+    return np.asarray(model.total_weight(statistics) <= counts * ROOM, dtype=bool)
 
 
 def _proper(model: Model, *statistics: NDArray[np.float64]) -> bool:

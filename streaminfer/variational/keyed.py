@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Model, Vector, conjugate
 from streaminfer.variational.arena import NONE, Arena, Rows
-from streaminfer.variational.fold import Outcome, place
+from streaminfer.variational.fold import Outcome, place, within
 from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.snapshot import Snapshot
@@ -179,7 +179,7 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
     old, change = _aged(model, arena, rows, increment, keys, rules.forgetting)
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
         merged = model.merge(old.statistics, change.statistics)
-    good = model.proper(increment.statistics) & model.proper(merged)
+    good = model.proper(increment.statistics) & model.proper(merged) & within(model, increment.statistics, keys.counts)
     for i in np.flatnonzero(good & (rows == NONE)).tolist():
         rows[i] = arena.add(keys.labels[i], clock)
         arena.counts[rows[i]] = 0.0

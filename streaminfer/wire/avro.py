@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import fastavro
 
-from streaminfer.topics import declarations, read
-from streaminfer.wire.errors import BadBody, BadFrame
+from streaminfer.topics import declarations, formats, read
+from streaminfer.wire.errors import BadBody, BadFrame, UnknownSchema
 
 MAX_ID: Final = (1 << 31) - 1
 """Clients in other languages read the id as a signed number."""
@@ -42,6 +42,14 @@ def _schema(topic: str) -> tuple[int, Any, int]:
     if declaration.schema_id is None:
         raise LookupError(f"topic {topic} has no schema id")
     return declaration.schema_id, schema, declaration.max_bytes
+
+
+@cache
+def declared_ids() -> frozenset[int]:
+    """Those of all schemas that this version knows."""
+    ids = [topic.schema_id for topic in declarations().values()] + [form.schema_id for form in formats().values()]
+    ids += [number for topic in declarations().values() for number in topic.earlier]
+    return frozenset(number for number in ids if number is not None)
 
 
 @cache
@@ -89,8 +97,7 @@ class Schemas:
         _, schema, max_bytes = _schema(topic)
         data, found = unframed(data, max_bytes)
         if found not in self.ids_of(topic):
-            known = " or ".join(map(str, sorted(self.ids_of(topic))))
-            raise BadFrame(f"schema id {found} is not the {known} of this topic")
+            raise self.other(topic, found)
         wrote = _earlier(topic).get(self.aliases.get(topic, {}).get(found, found))
         if wrote is not None and found != self.id_of(topic):
             return body(wrote, data, schema)
@@ -100,6 +107,12 @@ class Schemas:
             if found not in self.earlier.get(topic, ()):
                 raise
             return self._of_an_older_version(topic, data)
+
+    def other(self, topic: str, found: int) -> BadFrame:
+        """The error of an id that is not one of a topic's: UnknownSchema where nothing has it."""
+        known = " or ".join(map(str, sorted(self.ids_of(topic))))
+        kind = BadFrame if found == 0 or found in declared_ids() else UnknownSchema
+        return kind(f"schema id {found} is not the {known} of this topic")
 
     def _of_an_older_version(self, topic: str, data: bytes) -> dict[str, Any]:
         """A record with an id of which nobody says which of a topic's schemas it stands for."""
@@ -144,6 +157,8 @@ def body(schema: Any, data: bytes, reader: Any = None) -> dict[str, Any]:
     stream.seek(_HEADER.size)
     try:
         value: Any = fastavro.schemaless_reader(stream, schema, reader)
+    except EOFError as error:
+        raise BadBody("the record ends too early for its schema") from error
     except Exception as error:  # fastavro raises whatever its reading stumbles on
         raise BadBody(f"{type(error).__name__}: {error}"[:200]) from error
     if stream.tell() != len(data):

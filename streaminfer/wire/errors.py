@@ -25,3 +25,17 @@ class BadValue(WireError):
     """Well formed, but a value is out of its bounds: not finite, of a wrong shape, too large."""
 
     reason = "bad-value"
+
+
+class Older(BadValue):
+    """Of a version that is not above the newest: versions only rise, so it was appended again."""
+
+
+class Damaged(WireError):
+    """Not what was written."""
+
+    reason = "damaged"
+
+
+class UnknownSchema(BadFrame):
+    """In a schema that this version does not know: of a later one, or of a registry that is not asked."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from streaminfer.models import times
 from streaminfer.variational.increment import Increment, Pane
 from streaminfer.variational.reached import SIZES, Reached
+from streaminfer.variational.svb import LOWEST
 from streaminfer.variational.windows import MOST_PANES
 from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -97,7 +97,8 @@ def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1)
     converged = 0 <= value["n_unconverged"] <= value["n_events"]
     _require(converged, "n_unconverged", f"must be 0 to the {value['n_events']} events", value["n_unconverged"])
     value["reached"] = reached_of(value["reached"])
-    _require(math.isfinite(value["score"]), "score", "must be finite", value["score"])
+    most = -LOWEST * max(1, value["n_events"]) * (1 + 1e-9)
+    _require(abs(value["score"]) <= most, "score", f"must be within {most:g} of 0", value["score"])
     _require(1 <= value["parts"] <= MAX_PARTS, "parts", f"must be 1 to {MAX_PARTS}", value["parts"])
     _require(value["part"] < value["parts"], "part", "must be below parts", value["part"])
     return Part(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -11,6 +12,8 @@ from typing import Any, Final
 from streaminfer.topics import declarations
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
+MAX_DEPTH: Final = 100
+"""Lists and objects inside of each other. Each parser has another limit of its own; with this one all take the same."""
 TOGETHER: Final = 64
 """Texts that are parsed by one call: one bad text costs the others of its part a second parsing."""
 
@@ -24,7 +27,26 @@ def parse_json(value: bytes | None) -> object:
         raise ValueError("a tombstone holds no event")
     if len(value) > MAX_BYTES:
         raise ValueError(f"{len(value)} bytes are more than the {MAX_BYTES} an event may have")
+    if _too_deep(value):
+        raise ValueError(f"lists and objects must not be nested more than {MAX_DEPTH} deep")
     return decode(value)
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether a text is nested more than MAX_DEPTH deep. Nearly all have too few brackets for that."""
+    if not _has_many_brackets(text):
+        return False
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += found[0] in b"[{"
+        depth -= found[0] in b"]}"
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _has_many_brackets(text: bytes) -> bool:
+    return text.count(b"[") + text.count(b"{") > MAX_DEPTH
 
 
 def decode(text: bytes) -> Any:
@@ -42,8 +64,11 @@ def together(values: Sequence[bytes | None], loads: Loads = decode) -> list[obje
     if len(texts) < len(values):
         return None
     mark = secrets.randbits(60)
+    joined = b"[" + (b",%d," % mark).join(texts) + b"]"
+    if _has_many_brackets(joined) and any(map(_too_deep, texts)):
+        return None
     try:
-        found = loads(b"[" + (b",%d," % mark).join(texts) + b"]")
+        found = loads(joined)
     except (ValueError, RecursionError):
         return None
     whole = len(found) == 2 * len(texts) - 1 and found[1::2] == [mark] * (len(texts) - 1)
@@ -55,7 +80,7 @@ def quickly(values: Sequence[bytes | None]) -> list[object] | None:
     refuses any.
 
     Where both take a text they give the same value, but for an integer beyond 64 bits: orjson's is the float nearest.
-    Of what orjson takes the standard library refuses only what is nested some thousand deep.
+    What is nested more than MAX_DEPTH deep, where each has another limit, neither is asked about.
     """
     loads = _quick()
     if loads is None:
@@ -84,3 +109,6 @@ def _no_constant(name: str) -> float:
 
 
 _JSON: Final = json.JSONDecoder(parse_constant=_no_constant)
+
+_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[][{}]', re.DOTALL)
+"""A bracket; or a string, so that none inside of it is found. One without an end goes to the end of the text."""

@@ -15,7 +15,7 @@ from streaminfer.models.model import Matrix
 from streaminfer.variational.arena import Entry
 from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas, unframed
-from streaminfer.wire.errors import BadValue
+from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.key_columns import LATEST_MS
 from streaminfer.wire.snapshots import TOPIC
 
@@ -71,29 +71,57 @@ class Decoded(NamedTuple):
     numbers: Matrix
 
 
+class _Form:
+    """What all records of the keys of a posterior have in common."""
+
+    def __init__(self, size: int, schemas: Schemas) -> None:
+        self._width = 8 * (NUMBERS + size)
+        self._before, self._ids, self._schemas = _before(self._width), schemas.ids_of(TOPIC), schemas
+
+    def parsed(self, label: bytes, value: bytes) -> tuple[int, bytes]:
+        """The version and the payload of one; raises WireError."""
+        _, found = unframed(value, _MAX_RECORD)
+        after = _after(label)
+        end = len(value) - len(after)
+        begin = end - self._width
+        middle = begin - len(self._before)
+        fits = middle > 5 and value[middle:begin] == self._before and value[end:] == after
+        if found not in self._ids:
+            raise self._schemas.other(TOPIC, found)
+        if not fits:
+            raise BadValue(f"schema id {found}, {len(value)} bytes: no record of the key {label[:40]!r}")
+        return _version(value[5:middle]), value[begin:end]
+
+
 def decode(labels: Sequence[bytes], values: Sequence[bytes], size: int, schemas: Schemas = DECLARED) -> Decoded:
     """Many records at once; raises WireError where one is not of its key.
 
     They are all of one form, so that all but the version is compared with what it must be instead of being parsed.
     """
-    width = 8 * (NUMBERS + size)
-    ids = schemas.ids_of(TOPIC)
-    before_payload = _before(width)
+    form = _Form(size, schemas)
     versions, payloads = [], []
     for label, value in zip(labels, values, strict=True):
-        _, found = unframed(value, _MAX_RECORD)
-        after_payload = _after(label)
-        end = len(value) - len(after_payload)
-        begin = end - width
-        middle = begin - len(before_payload)
-        fits = middle > 5 and value[middle:begin] == before_payload and value[end:] == after_payload
-        if found not in ids or not fits:
-            raise BadValue(f"schema id {found}, {len(value)} bytes: no record of the key {label[:40]!r}")
-        versions.append(_version(value[5:middle]))
-        payloads.append(value[begin:end])
+        version, payload = form.parsed(label, value)
+        versions.append(version)
+        payloads.append(payload)
     numbers = vectors.join(payloads, len(payloads) * (NUMBERS + size)).reshape(len(payloads), -1)
     _check(numbers)
     return Decoded(versions, numbers)
+
+
+class Versions:
+    """Says how new rows are, by their form alone: for who passes over very many of them."""
+
+    def __init__(self, size: int, schemas: Schemas = DECLARED) -> None:
+        self._form = _Form(size, schemas)
+
+    def of(self, key: bytes | None, value: bytes | None) -> int:
+        """The version of a row; 0 of a tombstone, and of what is not a row."""
+        try:
+            place = place_of(key)
+            return 0 if place is None or value is None else self._form.parsed(place.label, value)[0]
+        except WireError:
+            return 0
 
 
 def _check(numbers: Matrix) -> None:

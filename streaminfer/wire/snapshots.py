@@ -19,7 +19,7 @@ from streaminfer.variational.forgetting import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import BadValue
+from streaminfer.wire.errors import BadValue, Older
 from streaminfer.wire.increments import reached_of
 
 TOPIC: Final = "posterior"
@@ -147,7 +147,12 @@ def _drift_fields(state: drift.State) -> dict[str, Any]:
 
 
 class Assembler:
-    """Turns the records of one posterior partition into snapshots, in their order."""
+    """Turns the records of one posterior partition into snapshots, in their order.
+
+    Versions only rise: what is not above the newest snapshot was appended again, by hand or from a part of a backup.
+    But one that was made later is of a master that found no newer one: the log has gone back, and readers follow.
+    No row of a key or word is newer than its manifest, which comes after it.
+    """
 
     def __init__(
         self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED, most_clocks: int = 0
@@ -157,6 +162,21 @@ class Assembler:
         self._most = 64 * statistics_size + 8 * (statistics_size + CLOCK) * most_clocks + ENVELOPE
         """Bytes of chunks that are held: several times those of statistics and natural parameters, and the clocks'."""
         self._chunks: dict[int, tuple[int, bytes]] = {}
+        self.newest = 0
+        """The version of the newest whole snapshot."""
+        self.newest_row = 0
+        self._created_at = -1
+
+    def saw_row(self, version: int) -> None:
+        """A row of this version stands here; raises Older."""
+        self._check_version(version)
+        self.newest_row = max(self.newest_row, version)
+
+    def _check_version(self, version: int) -> None:
+        if version <= self.newest:
+            raise Older(
+                f"version {version} after version {self.newest}: versions only rise, so this was appended again"
+            )
 
     def add(self, data: bytes | None) -> Snapshot | None:
         """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
@@ -166,11 +186,15 @@ class Assembler:
             raise BadValue("a key's record must have a record key that says so")
         if not 0 <= value["chunk"] < MAX_CHUNKS or value["version"] < 1:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
+        if manifest is not None and manifest["fingerprint"] != self._fingerprint:
+            raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
+        if manifest is not None and _milliseconds(manifest["created_at"]) <= self._created_at:
+            self._check_version(value["version"])
         if manifest is None:
             self._hold(value["chunk"], value["version"], value["payload"])
             return None
-        if manifest["fingerprint"] != self._fingerprint:
-            raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
+        if value["version"] < self.newest_row:
+            raise BadValue(f"a manifest of version {value['version']} after rows of version {self.newest_row}")
         versions = manifest["chunk_versions"]
         if len(versions) != value["chunk"] + 1:
             raise BadValue(f"{len(versions)} chunk versions in a manifest that is chunk {value['chunk']}")
@@ -178,7 +202,9 @@ class Assembler:
         if [version for version, _ in pieces] != versions[:-1]:
             return None
         payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
-        return _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
+        found = _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
+        self.newest, self._created_at = found.version, found.created_at
+        return found
 
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:
         self._chunks.pop(chunk, None)

@@ -109,7 +109,7 @@ def test_a_posterior_that_cannot_be_read_is_not_thrown_away(value: bytes) -> Non
     rig.bus.publish([Output(rig.topic("posterior"), value, b"manifest", 0)])
     rig.broker.compact(rig.topic("posterior"))
     rig.clock.advance(60)
-    with pytest.raises(Fatal, match=r"^demo.posterior-0 offset \d+: the newest record of the posterior is no whole"):
+    with pytest.raises(Fatal, match=r"^demo.posterior-0 offset \d+: .*(written by a newer|No whole snapshot is left)"):
         rig.run(rig.master(), rounds=3)
     assert [record.value for record in rig.records("posterior")] == [value]
 
@@ -126,8 +126,8 @@ def test_a_snapshot_outside_the_domain_counts_as_unreadable() -> None:
     rig.bus.publish([Output(rig.topic("posterior"), data, key, 0)])
     assert rig.snapshot().version == good.version
     rig.clock.advance(60)
-    with pytest.raises(Fatal, match="no whole snapshot"):
-        rig.run(rig.master(), rounds=3)
+    rig.run(rig.master(), rounds=3)
+    assert (rig.snapshot().version, rig.snapshot().n_events) == (good.version + 2, good.n_events)
 
 
 def test_a_letter_of_a_partition_that_never_was_stays_and_the_others_are_sent() -> None:

@@ -176,12 +176,15 @@ class World:
         elif draw < 0.96:
             self.retention()
         elif draw < 0.965:
-            for topic in names.topics_of(self.spec):
-                if topic.cleanup == "compact":
-                    self.broker.compact(topic.name)
+            self.compact()
         else:
             self.clock.advance(self.rng.choice([0.5, 3.0, 1.5 * SESSION]))
         self.clock.advance(self.rng.choice([0.0, 0.01, 0.05]))
+
+    def compact(self) -> None:
+        for topic in names.topics_of(self.spec):
+            if topic.cleanup == "compact":
+                self.broker.compact(topic.name)
 
     def suspend(self, process: Process) -> None:
         """Called inside a step: the process stands still in the middle of an operation while others run."""

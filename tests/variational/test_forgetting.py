@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from streaminfer.models.model import Model
+from streaminfer.spec import parse_spec
 from streaminfer.variational import fold, forgetting, rules, svb
 from streaminfer.variational.base import prior
 from streaminfer.variational.fold import Outcome
@@ -276,3 +277,20 @@ def test_every_kind_of_the_spec_is_known() -> None:
         assert rules.of({kind: 3.0}) == maker(3.0)
         assert rules.window_of({kind: 3.0}) == (maker(3.0) if kind.startswith("window") else None)
     assert rules.KINDS.keys() == makers.keys()
+
+
+def test_a_clock_that_gives_no_posterior_by_itself_is_not_folded() -> None:
+    """Whoever restores the snapshot reads each clock by itself: the sum of all says nothing of it."""
+    model = parse_spec(
+        {"name": "d", "model": {"kind": "logistic_regression", "features": ["a"], "target": "y", "intercept": False}}
+    ).model
+    rule = ByEvents(1e9)
+    sure, unsure = np.array([0.0, 100.0]), np.array([0.0, -50.0])
+    assert model.posterior(sure + unsure).natural is not None
+    snapshot = replace(fold.start(model, "f"), frontier={0: 0, 1: 0})
+    for partition, given in enumerate((sure, unsure)):
+        increment = Increment("f", "w", "t", partition, 0, 1, 1, 0, 0, 0, 0.0, given)
+        snapshot, outcome = fold.add(model, snapshot, increment, 0, rule)
+    assert outcome is not Outcome.FOLDED
+    for clock in snapshot.clocks.values():
+        model.posterior(clock.statistics)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from streaminfer.wire import increments, snapshots
-from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import BadBody, BadFrame, WireError
+from streaminfer.wire.avro import DECLARED, Schemas, declared_ids
+from streaminfer.wire.errors import BadBody, BadFrame, UnknownSchema, WireError
 from streaminfer.wire.snapshots import Assembler
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, VALUES, increment, snapshot
 
@@ -83,7 +83,7 @@ def test_a_topic_without_schema_has_no_records_of_this_kind() -> None:
 
 def test_every_reason_is_a_word_of_its_own() -> None:
     kinds = {WireError, *WireError.__subclasses__()}
-    assert {kind.reason for kind in kinds} == {"undecodable", "bad-frame", "bad-body", "bad-value"}
+    assert {kind.reason for kind in kinds} == {"undecodable", "bad-frame", "bad-body", "bad-value", "damaged"}
 
 
 def test_ids_of_a_registry_are_written_and_read_beside_the_declared_ones() -> None:
@@ -130,3 +130,21 @@ def test_ids_of_another_topic_or_of_nobody_are_refused() -> None:
         data = b"\x00" + found.to_bytes(4, "big") + RECORDS["increments"][5:]
         with pytest.raises(BadFrame, match=f"schema id {found} is not the 1 or 8 or 16 or 17 of this topic"):
             increments.decode(data, ids)
+
+
+@pytest.mark.parametrize(
+    ("topic", "number"), [("increments", 8), ("increments", 1), ("posterior", 9), ("posterior", 7)]
+)
+def test_a_record_of_any_version_that_is_cut_is_told_in_words(topic: str, number: int) -> None:
+    with pytest.raises(BadBody, match=r"^the record ends too early for its schema$"):
+        DECLARED.decode(topic, b"\0" + number.to_bytes(4, "big") + b"\2")
+
+
+def test_an_id_that_no_schema_has_is_told_apart_from_one_of_another_topic() -> None:
+    for unknown in (max(declared_ids()) + 1, 1000, 1 << 30):
+        with pytest.raises(UnknownSchema, match=f"^schema id {unknown} is not the 7 or 9 of this topic$"):
+            DECLARED.decode("posterior", b"\0" + unknown.to_bytes(4, "big") + b"any")
+    for other in (0, *declared_ids() - DECLARED.ids_of("posterior")):
+        with pytest.raises(BadFrame) as caught:
+            DECLARED.decode("posterior", b"\0" + other.to_bytes(4, "big") + b"any")
+        assert type(caught.value) is BadFrame

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streaminfer.models.events import Field, check
 from streaminfer.wire import json_values
 from streaminfer.wire.events import Bad, decode_json
-from streaminfer.wire.json_values import MAX_BYTES, parse_json
+from streaminfer.wire.json_values import MAX_BYTES, MAX_DEPTH, parse_json
 
 COUNT = (Field("k", "count"),)
 PAIR = (Field("x", "number"), Field("c", "category", ("a", "b")))
@@ -147,3 +147,29 @@ def test_all_is_the_same_with_orjson_and_without(quick: bool, monkeypatch: pytes
         values = [b'{"k":1}'] * 70 + [piece]
         decoded = decode_json(COUNT, values)
         assert (decoded.events.tolist(), decoded.bad) == one_by_one(COUNT, values)
+
+
+def _nested(depth: int, fill: bytes = b"") -> bytes:
+    """An event with so many lists and objects inside of each other, itself one of them."""
+    inner, outer = (depth - 1) // 2, depth - 1 - (depth - 1) // 2
+    return b'{"k":1,"m":' + b"[" * outer + b'{"":' * inner + b'"' + fill + b'"' + b"}" * inner + b"]" * outer + b"}"
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["orjson", "standard library"])
+@pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1, 950, 1010, 1500])
+def test_the_same_nesting_is_taken_with_orjson_and_without(
+    depth: int, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not quick:
+        monkeypatch.setattr(json_values, "_quick", lambda: None)
+    decoded = decode_json(COUNT, [b'{"k":0}', _nested(depth)])
+    if depth <= MAX_DEPTH:
+        assert decoded.events.tolist() == [[0.0], [1.0]]
+    else:
+        assert decoded.bad == [Bad(1, "not JSON: lists and objects must not be nested more than 100 deep")]
+
+
+def test_only_brackets_that_nest_count() -> None:
+    filled = _nested(MAX_DEPTH, b'[[[{{{\\"[[[' * 50)
+    flat = b'{"k":2,"m":[' + b",".join([b"[{}]"] * 500) + b"]}"
+    assert decode_json(COUNT, [filled, flat]).events.tolist() == [[1.0], [2.0]]

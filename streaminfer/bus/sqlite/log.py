@@ -16,17 +16,18 @@ from streaminfer.bus.sqlite.schema import OFFSET_BITS
 MAX_POLL_BYTES = LARGEST_RECORD
 CHUNK = 64
 
-_READ = "SELECT id, timestamp, key, headers, value FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+_READ = "SELECT id, timestamp, key, headers, value, checksum FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 
 Row = tuple[int, bytes | None, bytes | None, bytes | None]
 """Timestamp, key, headers and value, as they stand in the table."""
 
 
 class Batch(NamedTuple):
-    """Outputs made ready before the lock is taken: each one's partition id and row."""
+    """Outputs made ready before the lock is taken: each one's partition id, row and checksum."""
 
     partitions: list[int]
     rows: list[Row]
+    checksums: list[int]
 
 
 class Want(NamedTuple):
@@ -46,7 +47,7 @@ class Outbox:
 
     def prepare(self, outputs: Iterable[Output], now_ms: int) -> Batch:
         """Raises UnknownTopic, TooLarge, or BusError for a compacted topic's record without key."""
-        batch = Batch([], [])
+        batch = Batch([], [], [])
         for output in outputs:
             entry = self._catalog.entry(output.topic)
             packed = headers.encode(output.headers)
@@ -54,7 +55,7 @@ class Outbox:
             batch.partitions.append(self._choose(output, entry))
             timestamp = now_ms if output.timestamp is None else output.timestamp
             batch.rows.append((timestamp, output.key, packed, output.value))
-        return batch
+        return batch._replace(checksums=rows.checksums(*zip(*batch.rows, strict=True))) if batch.rows else batch
 
     def _choose(self, output: Output, entry: Entry) -> int:
         if output.partition is not None:
@@ -85,10 +86,10 @@ def append(connection: sqlite3.Connection, batch: Batch) -> list[int]:
         nexts[id_] = offset + 1
         offsets.append(offset)
     connection.executemany(
-        "INSERT INTO log VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (id_ << OFFSET_BITS | offset, *row)
-            for id_, offset, row in zip(batch.partitions, offsets, batch.rows, strict=True)
+            (id_ << OFFSET_BITS | offset, *row, checksum)
+            for id_, offset, row, checksum in zip(batch.partitions, offsets, batch.rows, batch.checksums, strict=True)
         ],
     )
     connection.executemany(

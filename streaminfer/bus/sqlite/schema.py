@@ -7,7 +7,9 @@ import sqlite3
 from streaminfer.bus.protocol import BusError
 
 APPLICATION_ID = 0x53494E46
-VERSION = 1
+VERSION = 2
+WITHOUT_CHECKSUMS = 1
+"""The version before records had checksums; it is brought up to date when it is opened."""
 
 OFFSET_BITS = 40
 """A log row's id is (partition id << OFFSET_BITS) | offset: a partition is one range of the table, in order."""
@@ -34,7 +36,7 @@ _TABLES = (
         UNIQUE (topic, number))""",
     # The key stands before the value: compaction reads keys without touching the pages of large values.
     """CREATE TABLE log (
-        id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, headers BLOB, value BLOB)""",
+        id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, headers BLOB, value BLOB, checksum INTEGER)""",
     # AUTOINCREMENT: the id of a member that has gone is never given to another.
     """CREATE TABLE members (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -70,11 +72,25 @@ def check(connection: sqlite3.Connection, path: str) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise BusError(f"{path} is an SQLite file, but not a bus; give the bus a directory of its own")
-    if version != VERSION:
+    if version not in {VERSION, WITHOUT_CHECKSUMS}:
         raise BusError(
             f"{path} has version {version} of the bus's tables, this program reads version {VERSION}; "
             "use the release of streaminfer that wrote it, or a new directory"
         )
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Brings the tables of the version before up to date, inside the caller's transaction; its records stay as they
+    are, without checksums."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == WITHOUT_CHECKSUMS:
+        connection.execute("ALTER TABLE log ADD COLUMN checksum INTEGER")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def is_old(connection: sqlite3.Connection) -> bool:
+    """Whether there is something to `upgrade`."""
+    return bool(connection.execute("PRAGMA user_version").fetchone()[0] == WITHOUT_CHECKSUMS)
 
 
 def make(connection: sqlite3.Connection) -> None:

@@ -80,6 +80,9 @@ class Store:
             with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):
                 if schema.is_empty(connection):
                     schema.make(connection)
+        if schema.is_old(connection):
+            with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):
+                schema.upgrade(connection)
         schema.check(connection, str(self.path))
         if schema.lacks_ids(connection):
             with self._transaction(connection, lambda: connection.execute("BEGIN IMMEDIATE")):

@@ -1,0 +1,87 @@
+"""show what is in the way of a posterior's restore, and step over it when you say so"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from prometheus_client import CollectorRegistry
+
+from streaminfer.bus.protocol import Bus, Fenced
+from streaminfer.cli.common import UsageError, add_bus, add_spec, bus_of
+from streaminfer.runtime import names, schemas
+from streaminfer.runtime.counting import counted
+from streaminfer.runtime.master import shard_of
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.shard import Shard
+from streaminfer.runtime.telemetry import MasterMetrics
+from streaminfer.spec import Spec, load_spec
+from streaminfer.wire.avro import Schemas
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_bus(parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    spec = load_spec(options.spec)
+    if not options.yes and not sys.stdin.isatty():
+        raise UsageError("repair: there is nobody to ask, as standard input is not a terminal: say --yes")
+    with bus_of(options, spec, make=False) as bus:
+        known = schemas.prepare(spec, bus)
+        left = [
+            index
+            for index in sorted(bus.ends(names.topic(spec, "posterior")))
+            if not _repaired(spec, bus, index, known, options.yes)
+        ]
+    return 1 if left else 0
+
+
+def _repaired(spec: Spec, bus: Bus, index: int, known: Schemas, yes: bool) -> bool:
+    """Whether nothing is in the way of a shard any more."""
+    where = f"{names.topic(spec, 'posterior')}-{index}"
+    try:
+        shard = _opened(spec, bus, index, known, start_over=False)
+    except Fatal as error:
+        print(f"{where}: {error}")
+        shard = _opened(spec, bus, index, known, start_over=True)
+        what = "start over from the prior, and read all events again that are still in the log"
+    else:
+        what = (
+            f"go on from version {shard.published.version} with {counted(shard.published.n_events, 'event')}, "
+            "and read all later events again"
+        )
+    try:
+        if not shard.in_the_way:
+            print(f"{where}: nothing is in the way")
+            return True
+        for each in shard.in_the_way:
+            print(f"  in the way: {each}")
+        if not yes and not _agreed(f"{where}: {what}?"):
+            return False
+        shard.commit(None, int(time.time() * 1000))
+    except Fenced as error:
+        raise Fatal(f"{where}: a master has taken over meanwhile: stop `up` or the master first ({error})") from error
+    finally:
+        shard.close()
+    print(f"{where}: done: {what}")
+    return True
+
+
+def _opened(spec: Spec, bus: Bus, index: int, known: Schemas, start_over: bool) -> Shard:
+    shard = shard_of(spec)(spec, bus, index, MasterMetrics(CollectorRegistry(), spec.name), known, start_over)
+    try:
+        while not shard.restored():
+            pass
+    except BaseException:
+        shard.close()
+        raise
+    return shard
+
+
+def _agreed(question: str) -> bool:
+    print(f"{question} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -1,0 +1,78 @@
+"""`repair` shows what is in the way of a posterior and steps over it."""
+
+from __future__ import annotations
+
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from streaminfer.bus.embedded import EmbeddedBus
+from streaminfer.bus.protocol import Output
+from streaminfer.cli import main
+
+PLAIN = "name: coins\ndata: {partitions: 1}\nmodel: {kind: bernoulli, field: x}\n"
+KEYED = PLAIN + "key: city\n"
+EVENTS = "x,city\n" + "1,a\n0,b\n1,a\n" * 3
+
+
+def _up(directory: Path, text: str) -> tuple[Path, list[str]]:
+    """A spec with its posterior on a bus, and the arguments of every command."""
+    spec, data = directory / "spec.yaml", directory / "data.csv"
+    spec.write_text(text)
+    data.write_text(EVENTS)
+    bus = ["--bus", f"embedded:{directory / 'bus'}"]
+    assert main(["up", str(spec), "--data", str(data), "--until-idle", *bus]) == 0
+    return spec, bus
+
+
+def _junk(directory: Path, key: bytes) -> None:
+    with EmbeddedBus(directory / "bus") as bus:
+        bus.publish([Output("coins.posterior", b"junk", key, 0)])
+        bus.compact("coins.posterior")
+
+
+@pytest.mark.parametrize("text", [PLAIN, KEYED], ids=["plain", "keyed"])
+def test_nothing_is_in_the_way(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, bus = _up(tmp_path, text)
+    capsys.readouterr()
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    assert capsys.readouterr().out == "coins.posterior-0: nothing is in the way\n"
+
+
+@pytest.mark.parametrize(("text", "key"), [(PLAIN, b"manifest"), (KEYED, b"manifest"), (KEYED, b"key/0/a")])
+def test_without_a_whole_snapshot_it_starts_over_when_told_to(
+    text: str, key: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, bus = _up(tmp_path, text)
+    _junk(tmp_path, key)
+    assert main(["repair", str(spec), *bus]) == 2
+    assert "say --yes" in capsys.readouterr().err
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    said = capsys.readouterr().out
+    assert "in the way: coins.posterior-0 offset " in said
+    assert "coins.posterior-0: done: start over from the prior, and read all events again" in said
+    assert main(["up", str(spec), "--until-idle", *bus]) == 0
+    assert main(["snapshot", str(spec), *(["--key", "a"] if "city" in text else []), *bus]) == 0
+    assert ("\n6 events;" if "city" in text else "\n9 events;") in capsys.readouterr().out
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    assert capsys.readouterr().out == "coins.posterior-0: nothing is in the way\n"
+
+
+def test_it_asks_and_does_nothing_where_the_answer_is_no(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, bus = _up(tmp_path, PLAIN)
+    with EmbeddedBus(tmp_path / "bus") as opened:
+        opened.publish([Output("coins.posterior", b"junk", b"manifest", 0)])
+        before = opened.ends("coins.posterior")
+    answers = StringIO("\nyes\n")
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", answers)
+    assert main(["repair", str(spec), *bus]) == 1
+    assert "coins.posterior-0: go on from version " in capsys.readouterr().out
+    with EmbeddedBus(tmp_path / "bus") as opened:
+        assert opened.ends("coins.posterior") == before
+    assert main(["repair", str(spec), *bus]) == 0
+    assert "with 9 events, and read all later events again" in capsys.readouterr().out

@@ -1,0 +1,69 @@
+"""Schedules in which somebody else writes to the posterior topic: junk, and records of old snapshots again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaminfer.bus.protocol import Output, Partition, Record
+from streaminfer.runtime import names
+from streaminfer.runtime.follower import Follower
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.snapshots import MANIFEST
+from tests.simulation.subscribers import Subscriber, Wrong
+from tests.simulation.world import World
+
+LONGEST_JUNK = 20
+
+
+@dataclass
+class Disturbed(World):
+    """Compaction of the posterior is left out: it would keep what was appended again in the place of the newest."""
+
+    def turn(self) -> None:
+        if self.rng.random() < 0.1:
+            self.disturb()
+        super().turn()
+
+    def compact(self) -> None: ...
+
+    def disturb(self) -> None:
+        topic = names.topic(self.spec, "posterior")
+        there: list[Record] = list(self.broker.log(Partition(topic, 0)).records)
+        if not any(len(record.value or b"") > LONGEST_JUNK for record in there):
+            return  # of junk alone nobody could tell what it was
+        if self.rng.random() < 0.6:
+            old = self.rng.choice(there)
+            output = Output(topic, old.value, old.key, 0, old.headers)
+        else:
+            key = self.rng.choice([MANIFEST, b"chunk-0", b"anything"])
+            output = Output(topic, self.rng.choice([b"junk", b"\0\0\0\0\x09junk"]), key, 0)
+        self.broker.append([output], commit=True)
+
+
+class TrustingFollower(Follower):
+    """A reader that shows the manifest that was appended last."""
+
+    def _add(self, record: Record) -> Snapshot | None:
+        self._assembler.newest = 0
+        return super()._add(record)
+
+
+class TrustingSubscriber(Subscriber):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._follower = TrustingFollower(world.spec, world.bus)
+
+
+class Trusting(Disturbed):
+    """The planted bug: versions may fall."""
+
+    def make_subscriber(self) -> Subscriber:
+        return TrustingSubscriber(self)
+
+
+def play(seed: int, kind: type[Disturbed] = Disturbed) -> Snapshot:
+    """One schedule from its seed; raises Wrong with the seed in its text."""
+    try:
+        return kind(seed).run()
+    except Wrong as wrong:
+        raise Wrong(f"seed {seed}: {wrong}") from None
