@@ -7,7 +7,7 @@ when the first event of an id comes, and again after a while where nobody knew i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from streaminfer.bus.protocol import Bus
@@ -45,8 +45,7 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
         return Schemas(earlier=earlier_ids())
     texts = _texts(spec)
     given = {t: registry.register(subject(spec, bus, t), text) for t, text in texts.items()}
-    found = _readable(_same(registry, spec, bus, texts))
-    return Schemas(given, found, _aliases(registry, spec, bus, texts), WriterSchemas())
+    return _with_ids(given, _known(registry, spec, bus, texts), WriterSchemas())
 
 
 def for_events(spec: Spec, bus: Bus) -> Schemas:
@@ -62,9 +61,8 @@ def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
     registry = _registry()
     if registry is None:
         return Schemas(earlier=earlier_ids())
-    found = _same(registry, spec, bus, topics)
-    newest = {topic: ids[-1] for topic, ids in found.items() if ids}
-    return Schemas(newest, _readable(found), _aliases(registry, spec, bus, found))
+    found = _known(registry, spec, bus, topics)
+    return _with_ids({topic: ids.same[-1] for topic, ids in found.items() if ids.same}, found)
 
 
 def configured() -> bool:
@@ -93,28 +91,30 @@ def _status(registry: Registry, subject: str, schema: str) -> Registered:
     return Registered(subject, None, "not registered" if objection is None else f"incompatible: {objection}")
 
 
-def _same(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, list[int]]:
-    texts = _texts(spec)
-    return {t: registry.same_ids(subject(spec, bus, t), texts[t]) for t in topics}
+class Known(NamedTuple):
+    """The registry's ids of a topic's schema, oldest first, and those of what older versions wrote: the declared id."""
+
+    same: list[int]
+    older: dict[int, int]
 
 
-def _aliases(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, dict[int, int]]:
-    """The registry's ids of schemas that older versions wrote, and the declared id of each."""
-    return {
-        topic: {
-            given: declared
-            for declared, text in earlier_texts(topic).items()
-            for given in registry.same_ids(subject(spec, bus, topic), text)
-        }
-        for topic in topics
-        if topic in names.declared(spec)
-    }
+def _known(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> dict[str, Known]:
+    texts, declared, found = _texts(spec), names.declared(spec), {}
+    for topic in topics:
+        earlier = earlier_texts(topic) if topic in declared else {}
+        same, *older = registry.ids_of(subject(spec, bus, topic), [texts[topic], *earlier.values()])
+        found[topic] = Known(same, {given: i for i, ids in zip(earlier, older, strict=True) for given in ids})
+    return found
 
 
-def _readable(found: Mapping[str, Sequence[int]]) -> dict[str, frozenset[int]]:
-    """What may be read besides the ids that are written: all that the registry or the environment says is ours."""
+def _with_ids(
+    written: Mapping[str, int], found: Mapping[str, Known], lookup: Callable[[int], str | None] | None = None
+) -> Schemas:
+    """With what may be read besides the ids that are written: all that the registry or the environment says is ours."""
     earlier = earlier_ids()
-    return {topic: earlier.get(topic, frozenset()).union(found.get(topic, ())) for topic in {*earlier, *found}}
+    same = {topic: earlier.get(topic, frozenset()) for topic in {*earlier, *found}}
+    same |= {topic: same[topic].union(ids.same) for topic, ids in found.items()}
+    return Schemas(written, same, {topic: ids.older for topic, ids in found.items()}, lookup)
 
 
 def _registry(deadline_s: float | None = None) -> Registry | None:

@@ -159,7 +159,7 @@ def test_versions_must_be_a_list_of_numbers() -> None:
     for listed in ({}, "1", ["1"], [True], None):
         reply: Callable[[Handler], None] = _always(200, listed)
         with serving(reply) as server, pytest.raises(RegistryError, match="versions"):
-            _registry(server.url).same_ids(SUBJECT, SCHEMA)
+            _registry(server.url).ids_of(SUBJECT, [SCHEMA])
 
 
 def test_it_must_say_whether_a_schema_is_compatible() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -71,8 +72,8 @@ class Registry:
             raise RegistryError(self._conversation.say(f"answers for the id {schema_id} without a schema"))
         return found if kind == "AVRO" else None
 
-    def same_ids(self, subject: str, schema: str) -> list[int]:
-        """The ids of all versions of a subject that are the same schema: releases may differ in its documentation.
+    def ids_of(self, subject: str, schemas: Sequence[str]) -> list[list[int]]:
+        """For each schema the ids of all versions of a subject that are the same: releases may differ in documentation.
 
         Oldest first, and without any request that a proxy could take for writing.
         """
@@ -82,8 +83,8 @@ class Registry:
         if not isinstance(versions, list) or not all(type(version) is int for version in versions):
             raise RegistryError(self._conversation.say(f"does not list the versions of {subject}"))
         answers = [self._ask("GET", f"{path}/{version}") for version in sorted(versions)[-MAX_VERSIONS:]]
-        found = [answer for answer in answers if answer is not None and same(str(answer.body.get("schema")), schema)]
-        return [self._id(answer, subject) for answer in found]
+        texts = [(answer, str(answer.body.get("schema"))) for answer in answers if answer is not None]
+        return [[self._id(answer, subject) for answer, text in texts if same(text, schema)] for schema in schemas]
 
     def objection(self, subject: str, schema: str) -> str | None:
         """Why the schema cannot follow the newest one of the subject; None where it can, or would be the first."""
