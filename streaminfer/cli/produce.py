@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from streaminfer.bus.protocol import Bus
+from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.cli.common import add_bus, add_file, add_json, add_spec, bus_of, check_file, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names, schemas
@@ -41,7 +41,7 @@ def command(options: argparse.Namespace) -> int:
     line = StatusLine()
     with bus_of(options, spec) as bus:
         names.create_topics(spec, bus)
-        check_spec(spec, bus, schemas.look_up(spec, bus, ["posterior"]))
+        _check_spec(spec, bus)
         loader = _loader(spec, bus, options)
         progress = Progress(0, 0, 1)
         started = time.monotonic()
@@ -65,6 +65,15 @@ def foretold(sent: int, refused: Tally) -> str:
     which = "every one" if refused.count == sent else f"{refused.count:,}"
     what = "a dead letter" if refused.count in {1, sent} else "dead letters"
     return f"; {which} of them will be {what}; commonest reason: {refused.commonest}"
+
+
+def _check_spec(spec: Spec, bus: Bus) -> None:
+    """Refuses events for a posterior of another spec, if the schema registry can say which records are a posterior."""
+    try:
+        ids = schemas.look_up(spec, bus, ["posterior"])
+    except Unavailable:
+        return
+    check_spec(spec, bus, ids)
 
 
 def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped:
