@@ -146,7 +146,7 @@ def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) 
                 told = True
                 for found in connection.subscribe(spec, key=key):
                     waits.worked()
-                    if found.version > newest:
+                    if found.version != newest:
                         newest = found.version
                         _show(found, as_json)
             except Unavailable as error:

@@ -75,7 +75,7 @@ def _passed(spec: Spec, snapshot: Snapshot, rows: Iterable[Mapping[str, Any]]) -
         places = np.arange(at, at + len(batch), dtype=np.float64)
         if spec.time_field is not None:
             believed = believe(events[:, -1], reached)
-            events, places, reached = events[:, :-1], believed.times, (believed.reached, believed.ahead)
+            events, places, reached = events[:, :-1], believed.times, believed.state
         weights = None if forget is None else forget.weights(len(batch), places)
         newest, own = base.of(model, spec.inference, snapshot), memoized.held(snapshot, 0, at)
         step = methods.learn(model, spec.inference, newest, events, weights, own)

@@ -68,7 +68,7 @@ def _believed(spec: Spec, taken: Intake, before: Reached) -> Intake:
         counted = found[-1].times
         stamps = np.where(counted == stamps / 1000, stamps, np.floor(1000 * counted))
         taken = taken._replace(keys=taken.keys._replace(stamps=stamps))
-    reached = tuple(time for each in found for time in (each.reached, each.ahead))
+    reached = tuple(number for each in found for number in each.state)
     return taken._replace(reached=reached, n_ahead=max(each.n_ahead for each in found))
 
 

@@ -119,7 +119,7 @@ def _taken(spec: Spec, batch: list[Mapping[str, Any]], at: int, reached: Reached
     times = None
     if spec.time_field is not None:
         believed = believe(events[:, -1], reached)
-        events, times, reached = events[:, :-1], believed.times, (believed.reached, believed.ahead)
+        events, times, reached = events[:, :-1], believed.times, believed.state
     return intake.by_key(intake.Intake(events, times, [], reached=reached), labels, np.zeros(len(batch)))
 
 

@@ -30,7 +30,6 @@ from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
-from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
 
@@ -244,8 +243,8 @@ class Worker:
         if n_ahead:
             self._metrics.ahead_of_time.inc(n_ahead)
             self._teller.tell(
-                f"{batch.partition} [{batch.begin}, {batch.end}): {counted(n_ahead, 'event')} more than an hour ahead "
-                f"of the partition's time: counted as of {iso(round(1000 * tape.time_reached[0]))}"
+                f"{batch.partition} [{batch.begin}, {batch.end}): {counted(n_ahead, 'event')} further ahead of "
+                "the partition's time than one event may move it: each counts as of that time (docs/promises.md)"
             )
         return made
 

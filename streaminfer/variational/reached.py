@@ -1,10 +1,10 @@
 """What time a partition has reached, and which events are too far ahead of it to be believed.
 
 One event of next month would make all others weightless, empty every window and expire every key. So an event alone
-moves the time of its partition by an hour at most. What is further ahead counts, but as of the time that its partition
-has reached; only the next event can confirm it. If that is too far ahead as well, the partition has reached the earlier
-of the two. So one wrong time changes no other event's weight by more than an hour, and after a silence of a day only
-the first event counts as of the day before.
+moves the time of its partition by an hour at most, or by twice the longest silence that the partition has had. What is
+further ahead counts, but as of the time that its partition has reached; only the next event can confirm it. If that is
+too far ahead as well, the partition has reached the earlier of the two, and was silent for so long. So after a first
+silence of a day one event counts as of the day before, and where days without events are usual all count as they say.
 
 All of this is decided event by event in the order of the log: it depends neither on a clock nor on minibatches. What
 must be known to go on is in every increment and snapshot, so a replay decides the same.
@@ -18,13 +18,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Vector
-from streaminfer.models.times import AHEAD_S
+from streaminfer.models.times import AHEAD_S, LATEST
 
 Reached = tuple[float, ...]
-"""Seconds since 1970: for each series of times (see `Believed`) what was reached and the last event's time if that was
-too far ahead, else what was reached again. Before the first event the time at which the partition was met; or nothing.
+"""For each series of times (see `Believed`) what was reached, in seconds since 1970, the last event's time if that was
+too far ahead, else what was reached again, and the longest silence in seconds. Before the first event the time at which
+the partition was met; or nothing.
 """
-SIZES: Final = (0, 1, 2, 4)
+SILENCES: Final = 2.0
+"""Times the longest silence so far is not too far ahead."""
+EACH: Final = 3
+"""Numbers of a series."""
+SIZES: Final = (0, 1, EACH, 2 * EACH)
 """How many numbers that may be."""
 
 
@@ -34,7 +39,13 @@ class Believed(NamedTuple):
     times: Vector
     reached: float
     ahead: float
+    silence: float
     n_ahead: int
+
+    @property
+    def state(self) -> Reached:
+        """What must be known to go on."""
+        return self.reached, self.ahead, self.silence
 
 
 def believe(times: Vector, before: Reached, series: int = 0) -> Believed:
@@ -42,23 +53,26 @@ def believe(times: Vector, before: Reached, series: int = 0) -> Believed:
 
     Nobody can say of a first event whether it is too far ahead of others, only that its time has not come yet.
     """
-    if len(before) < 2:
+    if len(before) < EACH * (series + 1):
         reached = min(float(times[0]), before[0] if before else math.inf)
-        ahead = reached
+        ahead, silence = reached, 0.0
     else:
-        reached, ahead = before[2 * series : 2 * series + 2]
+        reached, ahead, silence = before[EACH * series : EACH * (series + 1)]
+    room = max(AHEAD_S, SILENCES * silence)
     highest = np.maximum.accumulate(np.concatenate([[reached], times]))
-    if not (times > highest[:-1] + AHEAD_S).any():
-        return Believed(times, float(highest[-1]), float(highest[-1]), 0)
+    if not (times > highest[:-1] + room).any():
+        return Believed(times, float(highest[-1]), float(highest[-1]), silence, 0)
     believed, n_ahead = [], 0
     for time in times.tolist():
-        if time > reached + AHEAD_S and ahead > reached:
-            reached = ahead = min(ahead, time)
-        if time > reached + AHEAD_S:
+        if time > reached + room and ahead > reached:
+            before_silence, reached = reached, min(ahead, time)
+            silence, ahead = min(max(silence, reached - before_silence), LATEST), reached
+            room = max(AHEAD_S, SILENCES * silence)
+        if time > reached + room:
             ahead = time
             n_ahead += 1
             believed.append(reached)
         else:
             reached = ahead = max(reached, time)
             believed.append(time)
-    return Believed(np.array(believed), reached, ahead, n_ahead)
+    return Believed(np.array(believed), reached, ahead, silence, n_ahead)

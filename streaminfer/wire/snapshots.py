@@ -24,7 +24,7 @@ from streaminfer.wire.increments import reached_of
 
 TOPIC: Final = "posterior"
 MANIFEST: Final = b"manifest"
-ENVELOPE: Final = 80 * 1024
+ENVELOPE: Final = 128 * 1024
 """Bytes left for the manifest: 1,024 partitions of frontier and 10,000 chunk versions fit."""
 MAX_CHUNKS: Final = 4096
 CLOCK: Final = 3

@@ -213,7 +213,8 @@ def test_a_row_is_of_a_component_as_draws_of_the_mixture_say() -> None:
         for k in range(joint.shape[1]):
             # the ratio of two means: its error is that of joint - found * total
             errors = (joint[:, k] - found[i, k] * total) / total.mean()
-            assert abs(errors.mean()) <= ROOM * errors.std() / math.sqrt(n) + 1e-12
+            # what is nearly impossible is so by few draws, whose deviation nobody knows
+            assert abs(errors.mean()) <= ROOM * errors.std() / math.sqrt(n) + 1e-6
     assert np.abs(posterior.responsibilities(rows).T - found).max() > 1e-3
 
 

@@ -11,7 +11,7 @@ from streaminfer.spec import parse_spec
 from streaminfer.wire import snapshots
 from tests.runtime.rig import Rig
 
-FIELDS = [f"x{i}" for i in range(100)]
+FIELDS = [f"x{i}" for i in range(135)]
 SPEC = parse_spec(
     {
         "name": "demo",
@@ -20,11 +20,11 @@ SPEC = parse_spec(
         "inference": {"minibatch": 3, "linger_ms": 0, "snapshot_ms": 1},
     }
 )
-ROWS = np.random.default_rng(3).normal(size=(6, 100))
+ROWS = np.random.default_rng(3).normal(size=(6, 135))
 
 
 def _rig() -> Rig:
-    """Six events sent; a part of an increment has 8,704 numbers of 10,201, a chunk of a snapshot 1,024."""
+    """Six events sent; a part of an increment has 16,896 numbers of 18,361, a chunk of a snapshot 1,024."""
     rig = Rig(SPEC, max_record_bytes=snapshots.ENVELOPE + 8192)
     rig.send(*(json.dumps(dict(zip(FIELDS, row.tolist(), strict=True))).encode() for row in ROWS))
     return rig

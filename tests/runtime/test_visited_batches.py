@@ -220,11 +220,11 @@ def test_junk_is_logged_and_passed_over(caplog: pytest.LogCaptureFixture) -> Non
     kept = Kept()
     kept.publish((b"0/0/0", b"junk"), (b"x", b""))
     kept.put(0, 4, 1.0)
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.WARNING):
         kept.ready(1)
     assert kept.found(0, 1) == 1.0
     told = [record.getMessage() for record in caplog.records]
-    assert [text.split(": ")[0] for text in told] == [f"demo.statistics-0 offset {i} is not a batch" for i in (0, 1)]
+    assert [text.split(": ")[0] for text in told] == ["demo.statistics-0 offset 0 is not a batch"]  # once for a cause
 
 
 def test_a_batch_that_is_not_whole_stops_the_worker() -> None:

@@ -84,7 +84,7 @@ GOOD = by_hand(list(COLUMNS), struct.pack("<3d", 1, 1, 0))
         (b'{"k": 1}', "no rows, but JSON: e: is missing"),
         (b'{"k": "", "e": 1}', "no rows, but JSON: k: is empty, must be a whole number from 0 to 2^53"),
         (GOOD + b"x", "no rows: 1 bytes are left over after the record"),
-        (GOOD[:-1], "no rows: EOFError: "),
+        (GOOD[:-1], "no rows: the record ends too early for its schema"),
         (by_hand(["k", "e"], b""), "no rows: x (from a.x): is missing among the columns"),
         (by_hand([], b""), "no rows: columns: must be one or more, all different (got 0)"),
         (by_hand(["k", "e", "k"], b""), "no rows: columns: must be one or more, all different (got 3)"),

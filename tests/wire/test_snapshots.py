@@ -189,9 +189,9 @@ def test_a_tombstone_is_no_snapshot() -> None:
 def test_no_more_chunks_are_held_than_the_model_could_need() -> None:
     assembler = _assembler()
     chunk = {"version": 1, "payload": bytes(1000), "manifest": None}
-    for i in range(82):
+    for i in range(131):
         assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": i}))
-    with pytest.raises(BadValue, match="chunks of more than 82112 bytes where the model has 3 statistics"):
-        assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 82}))
+    with pytest.raises(BadValue, match="chunks of more than 131264 bytes where the model has 3 statistics"):
+        assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 131}))
     for _ in range(200):
         assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 5}))

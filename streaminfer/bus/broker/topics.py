@@ -18,6 +18,9 @@ OVERHEAD: Final = 128 << 10
 CATALOG_AGE_S: Final = 2.0
 """How old the number of a topic's partitions may be when a key chooses among them."""
 FOREVER: Final = -1
+NO_LEADER: Final = frozenset({5, 6, 9})
+"""Kafka's codes for a topic that is there and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
+REPLICA_NOT_AVAILABLE."""
 
 
 class Catalog:
@@ -69,6 +72,9 @@ class Catalog:
         name = self._connection.names.outside(topic)
         described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
         found = next((each for each in described if each["name"] == name and not each["error_code"]), None)
+        codes = {each["error_code"] for each in described if each["name"] == name}
+        if codes & NO_LEADER:
+            raise Unavailable(f"topic {topic!r} has no leader at the moment")
         if found is None:
             self._topics.pop(topic, None)
             self._numbers.pop(topic, None)

@@ -59,6 +59,8 @@ def find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector | None =
             if reached <= value - _ENOUGH * length * decrement + _ROUNDING * abs(value):
                 break
             length *= 0.5
+        else:
+            break  # no step is short enough to gain anything that float64 could tell
         u, value = after, reached
     return Mode(u, margins, values, converged=False, left=np.zeros_like(u))
 

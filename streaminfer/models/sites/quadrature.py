@@ -53,7 +53,7 @@ _HERMITE: Final = _hermite()
 _EQUAL: Final = (_STEP * np.arange(-11.0, 12.0), np.zeros(23))
 _OUTER: Final = np.polynomial.legendre.leggauss(48)
 _INNER: Final = np.polynomial.legendre.leggauss(16)
-_PANELS: Final = 12
+_PANELS: Final = 24
 
 
 def expected(link: Link, means: Vector, variances: Vector, times: Vector, tilted: bool) -> Expected:
@@ -66,10 +66,11 @@ def _by_width(link: Link, means: Vector, variances: Vector, times: Vector, tilte
     variances = np.maximum(variances, LEAST)
     deviations = np.sqrt(variances)
     found = Expected(*(np.empty(len(means)) for _ in range(5)))
+    near = (deviations <= MIDDLE) & (times * variances * tilted <= 1)  # what counts often is far from its Gaussian
     groups = (
-        (deviations <= NARROW, _HERMITE),
-        ((deviations > NARROW) & (deviations <= MIDDLE), _EQUAL),
-        (deviations > MIDDLE, None),
+        (near & (deviations <= NARROW), _HERMITE),
+        (near & (deviations > NARROW), _EQUAL),
+        (~near, None),
     )
     for which, rule in groups:
         if not which.any():
@@ -150,7 +151,7 @@ def _reach(link: Link, m: Vector, v: Vector, p: Vector, mode: Vector, side: floa
         return np.asarray(p * link(z).log - 0.5 * ((z - m) / deviation) ** 2, dtype=np.float64)
 
     top = log_density(mode)
-    low, high = np.log(1e-3 * deviation / (1 + deviation + v)), 0.5 * np.log(2 * _DROP * v)
+    low, high = np.log(1e-3 * deviation / (1 + deviation + v) / np.sqrt(1 + p)), 0.5 * np.log(2 * _DROP * v)
     for _ in range(40):
         middle = 0.5 * (low + high)
         inside = top - log_density(mode + side * np.exp(middle)) < _DROP
