@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streaminfer.models.bernoulli import Bernoulli
-from streaminfer.spec import Data, Inference, Spec, parse_spec
+from streaminfer.spec import Data, Inference, Spec, meaning, parse_spec
 from tests.spec.documents import FULL, SMALLEST, document
 
 SAME = [
@@ -162,3 +162,31 @@ def test_the_way_a_number_is_written_changes_nothing() -> None:
     priors = [{"shape": 2, "rate": 1}, {"shape": 2.0}, {"rate": 1.0, "shape": 2}]
     found = [_fingerprint(model={"kind": "poisson", "field": "k", "prior": prior}) for prior in priors]
     assert all(a == b for a, b in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("model", "before", "say"),
+    [
+        ({"kind": "logistic_regression"}, "347203ba2ed36300", {"local": "bound"}),
+        ({"kind": "logistic_regression", "covariance": "diagonal"}, "c0b160262691cfb1", {"local": "bound"}),
+        ({"kind": "probit_regression"}, "2e6a06d0e5d3e7f4", {"local": "sequential", "sweeps": 1}),
+    ],
+)
+def test_posteriors_from_before_local_are_continued_by_what_the_error_says(
+    model: dict[str, Any], before: str, say: dict[str, Any]
+) -> None:
+    """The fingerprints are those that versions without `model.local` gave the same models."""
+    whole = {**model, "features": ["a"], "target": "y"}
+    assert parse_spec({"name": "x", "model": {**whole, **say}}).fingerprint == before
+    now = parse_spec({"name": "x", "model": whole})
+    assert now.fingerprint != before
+    told = meaning.remedy(now.meaning, before)
+    assert told is not None
+    assert told.endswith(f"set {' and '.join(f'model.{name}: {value}' for name, value in say.items())} to continue it")
+
+
+def test_topics_from_before_local_are_continued_with_the_bound() -> None:
+    said = {"kind": "lda", "field": "w"}
+    assert parse_spec({"name": "x", "model": {**said, "local": "bound"}}).fingerprint == "39ced6c935c25eed"
+    told = meaning.remedy(parse_spec({"name": "x", "model": said}).meaning, "39ced6c935c25eed")
+    assert told == "it was begun when model.local was 'bound': set model.local: bound to continue it"
