@@ -18,7 +18,7 @@ from streaminfer.variational.arena import NONE
 from streaminfer.variational.increment import ByKey
 from streaminfer.variational.lda.absorb import ITERATIONS, absorb
 from streaminfer.variational.lda.completion import score
-from streaminfer.variational.lda.local import local
+from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.start import Starts
 from streaminfer.variational.lda.topics import Topics
 from streaminfer.variational.svb import LOWEST, Step
@@ -87,15 +87,20 @@ def change(
     first time their words are learned as by svb, as many of them are new.
     """
     if inference.method == "svi":
-        begun = started(inference, blocks, batch.labels, shards, topics, starts)
-        return Step(local(begun, batch.documents, model.alpha).statistics, 0.0)
+        return _once(model, started(inference, blocks, batch.labels, shards, topics, starts), batch)
     if again and inference.method == "memoized":
-        return Step(local(topics, batch.documents, model.alpha).statistics, 0.0)
+        return _once(model, topics, batch)
     new = not any(head_of(model, block.snapshot.statistics).n_words for block in blocks)
     first = starts.of(batch.labels) if new else None
     most = inference.local_iterations or ITERATIONS
     found = absorb(topics, batch.documents, model.alpha, first=first, iterations=most)
     return Step(found.statistics, 0.0, 0 if found.converged else batch.documents.n)
+
+
+def _once(model: Lda, topics: Topics, batch: Bagged) -> Step:
+    """What documents add that are fitted to topics as these are; those that used up their turns have not converged."""
+    found = local(topics, batch.documents, model.alpha)
+    return Step(found.statistics, 0.0, int(np.count_nonzero(found.iterations >= MOST)))
 
 
 def started(

@@ -9,6 +9,7 @@ import pytest
 from streaminfer import PosteriorSnapshot, fit
 from streaminfer.cli.snapshot import print_summary
 from streaminfer.spec import Spec, parse_spec
+from streaminfer.variational import word_learning
 from streaminfer.wire.errors import BadValue
 from streaminfer.wire.increments import decode
 from tests.runtime.rig import Rig
@@ -58,3 +59,15 @@ def test_no_increment_has_more_than_its_events(count: int) -> None:
     assert decode(increment_record(n_unconverged=3)).value["n_unconverged"] == 3
     with pytest.raises(BadValue, match=f"n_unconverged must be 0 to the 3 events .got {count}."):
         decode(increment_record(n_unconverged=count))
+
+
+@pytest.mark.parametrize("inference", [{"method": "svi"}, {"method": "memoized", "epochs": 2}])
+def test_documents_that_used_up_their_turns_are_counted(
+    inference: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By svi, and by memoized in a later pass, each document is fitted once to topics that stay."""
+    spec = parse_spec({"name": "demo", "model": {"kind": "lda", "field": "w", "topics": 2}, "inference": inference})
+    rows = [{"w": ["a", "b"]}, {"w": ["c", "d", "a"]}, {"w": ["b", "b", "c"]}]
+    assert fit(spec, rows).snapshot.n_unconverged == 0
+    monkeypatch.setattr(word_learning, "MOST", 1)
+    assert fit(spec, rows).snapshot.n_unconverged == 3
