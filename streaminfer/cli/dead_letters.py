@@ -13,6 +13,11 @@ from streaminfer.runtime import letters, names
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.dead_letters import DeadLetter
 
+REASON = 120
+"""Characters of a reason in a table; --json has all of it."""
+PREVIEW = 40
+"""Characters of a value."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
@@ -77,7 +82,7 @@ def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) ->
     elif not found:
         print("no dead letters")
     else:
-        rows = [[f"{each.count:,}", _printable(each.reason[:100]), _preview(each.example)] for each in listed]
+        rows = [[f"{each.count:,}", _cut(each.reason, REASON), _preview(each.example)] for each in listed]
         print_table(["count", "reason", "example"], rows)
     _tell_rest(len(listed), len(tally), "reasons")
 
@@ -90,7 +95,7 @@ def _print(found: list[DeadLetter], as_json: bool) -> None:
         print("no dead letters")
     else:
         rows = [
-            [_printable(f"{x.topic}-{x.partition}"), str(x.offset), _printable(x.reason[:70]), _preview(x.value)]
+            [_printable(f"{x.topic}-{x.partition}"), str(x.offset), _cut(x.reason, REASON), _preview(x.value)]
             for x in found
         ]
         print_table(["source", "offset", "reason", "value"], rows)
@@ -129,6 +134,10 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def _cut(text: str, most: int) -> str:
+    text = _printable(text)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def _preview(value: bytes | None) -> str:
-    text = "(tombstone)" if value is None else repr(value)[2:-1]
-    return text if len(text) <= 40 else text[:37] + "..."
+    return "(tombstone)" if value is None else _cut(value[: 4 * PREVIEW].decode(errors="backslashreplace"), PREVIEW)
