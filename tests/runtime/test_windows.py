@@ -302,12 +302,12 @@ def test_panes_that_may_be_hidden_are_waited_for(forget: dict[str, float]) -> No
 def test_a_pane_too_large_for_a_record_goes_in_parts() -> None:
     document: dict[str, Any] = {
         "name": "demo",
-        "model": {"kind": "gaussian", "fields": [f"x{i}" for i in range(120)]},
+        "model": {"kind": "gaussian", "fields": [f"x{i}" for i in range(130)]},
         "data": {"partitions": 1},
         "inference": {"minibatch": 4, "linger_ms": 5, "snapshot_ms": 1, "forget": {"window_events": 3}},
     }
     rig = Rig(parse_spec(document), max_record_bytes=snapshots_fit)
-    events = np.random.default_rng(1).normal(size=(10, 120))
+    events = np.random.default_rng(1).normal(size=(10, 130))
     for event in events:
         data = json.dumps({f"x{i}": x for i, x in enumerate(event.tolist())}).encode()
         rig.bus.publish([Output(rig.topic("events"), data, partition=0)])

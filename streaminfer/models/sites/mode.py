@@ -41,7 +41,11 @@ class Mode(NamedTuple):
 
 def find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector | None = None) -> Mode:
     """The mode for margins z = start + B u, B (n, d), of events that count `times` (n,); begins at `u`, else at 0."""
-    u = np.zeros(B.shape[1]) if u is None else u
+    with np.errstate(all="ignore"):  # features of 1e100: what leaves float64 has not converged
+        return _find(link, start, B, times, np.zeros(B.shape[1]) if u is None else u)
+
+
+def _find(link: Link, start: Vector, B: Matrix, times: Vector, u: Vector) -> Mode:
     margins = start + B @ u
     values = link(margins)
     value = 0.5 * float(u @ u) - float(times @ values.log)
