@@ -54,7 +54,7 @@ FULL = Sizes(
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the cases run. `kafka` is the address of a broker, None where nothing is measured on Kafka."""
+    """Where the cases run. `kafka` is the address of a broker, None if nothing is measured on Kafka."""
 
     folder: Path
     sizes: Sizes

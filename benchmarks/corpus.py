@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.models.model import Matrix
 from streaminfer.variational.lda import completion, local
 from streaminfer.variational.lda.topics import Topics
-from tests.variational.corpora import chapters
+from tests.variational.lda.corpora import chapters
 
 ALPHA: Final = 0.1
 CONCENTRATION: Final = 0.01

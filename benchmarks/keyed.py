@@ -21,7 +21,7 @@ from benchmarks.processes import Failed, output, resident, running
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Output, Partition, Record
 from streaminfer.runtime import names
-from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.following.follower import Follower
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 
@@ -112,7 +112,7 @@ def _absorbed(bus: Bus, mine: Ours, work: Keyed) -> Outcome:
 
 
 def _await(bus: Bus, mine: Ours, events: int) -> Snapshot:
-    """The newest manifest, when it has so many events. It is looked up: who follows them has every key to read."""
+    """The newest manifest, when it has N events. It is looked up: who follows them has every key to read."""
     deadline = time.monotonic() + ours.PATIENCE_S
     while time.monotonic() < deadline:
         with closing(Follower(mine.spec, bus)) as follower:

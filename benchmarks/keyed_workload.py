@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.workload import EVENTS_PER_ROWS
 from streaminfer.bus.protocol import Bus, Output
 from streaminfer.topics import formats
-from streaminfer.wire.rows import Table, pack
+from streaminfer.wire.events.rows import Table, pack
 
 KEY: Final = "id"
 COUNT: Final = "k"

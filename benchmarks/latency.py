@@ -18,7 +18,7 @@ from benchmarks.workload import Workload, encoded, matrix
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.following.follower import Follower
 
 TICK_S = 0.01
 WARM_S = 2.0
@@ -45,7 +45,7 @@ class Sight(NamedTuple):
 
 
 def delays(appends: Sequence[Append], sights: Sequence[Sight]) -> list[float]:
-    """Seconds that each event waited; raises LookupError where one was never seen."""
+    """Seconds that each event waited; raises LookupError if one was never seen."""
     found: list[float] = []
     for append in appends:
         seen = next((s.at for s in sights if s.frontier.get(append.partition, 0) >= append.end), None)

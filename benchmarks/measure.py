@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median is what it should be; None where nothing is asked of it."""
+        """Whether the median is what it should be; None if nothing is asked of it."""
         return None if self.aim is None else self.aim.met(self.median)
 
 

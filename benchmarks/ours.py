@@ -24,7 +24,7 @@ from benchmarks.proof import sum_of_squares
 from benchmarks.workload import Workload, matrix, spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.runtime import names
-from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.following.follower import Follower
 from streaminfer.spec import Spec, load_spec
 from streaminfer.variational.snapshot import Snapshot
 

@@ -60,7 +60,7 @@ def resident(pid: int) -> int:
 
 
 def output(process: subprocess.Popen[str]) -> str:
-    """What a process prints until it ends; raises Failed where it fails or takes too long."""
+    """What a process prints until it ends; raises Failed if it fails or takes too long."""
     try:
         text, _ = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -18,7 +18,7 @@ HEADER: Final = ("case", "figure", "unit", "median", "spread", "aim", "met")
 
 
 class BadResults(Exception):
-    """A file that is no document of results."""
+    """A file that is not a document of results."""
 
 
 def table(figures: Sequence[Figure], titles: Mapping[str, str]) -> str:
@@ -83,7 +83,7 @@ def read(path: Path) -> dict[str, Any]:
             raise BadResults(f"{path}: version {found['version']} of results, this program reads {VERSION}")
         figures_of(found)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadResults(f"{path}: is no document of results ({type(error).__name__}: {error})") from error
+        raise BadResults(f"{path}: is not a document of results ({type(error).__name__}: {error})") from error
     return dict(found)
 
 

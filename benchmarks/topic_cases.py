@@ -37,7 +37,7 @@ def cases(folder: Path, url: str, documents: int) -> Iterator[Case]:
 
 
 def peers(corpus: Corpus) -> Case:
-    """One pass of everybody over the same documents, one core each, and how well their topics foretell others."""
+    """One pass of everybody over the same documents, one core each, and how well their topics predict others."""
     tasks = {
         **_everybody(corpus),
         LOOP + NUMPY: ("topics_ours", TopicTask(corpus, compiled=False)),
@@ -67,7 +67,7 @@ def peers(corpus: Corpus) -> Case:
 
 
 def chapters() -> Case:
-    """The same on documents that people wrote: here the words' frequencies alone foretell far less than topics do."""
+    """The same on documents that people wrote: here the words' frequencies alone predict far less than topics do."""
     corpus, tasks = CHAPTERS, _everybody(CHAPTERS)
     enough = Aim(">=", 0.4)
     ours, peers = {"svb loop": SVB, "svi loop": LOOP}, (SKLEARN, GENSIM)

@@ -14,9 +14,9 @@ from benchmarks.processes import Failed
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.runtime import names
-from streaminfer.runtime.shards import Shards
+from streaminfer.runtime.following.shards import Shards
+from streaminfer.variational.lda.words import head_of
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.variational.words import head_of
 
 SHARDS = 2
 RATE, SPARSE, DENSE = "streaminfer", "increments, sparse", "increments, dense"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.corpus import ALPHA, KAPPA, Corpus, given, labels
 from streaminfer.bus.protocol import Bus, Output, Topic
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.spec import Spec, parse_spec
 
 FIELD = "words"

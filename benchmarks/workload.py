@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus, Output, Topic
 from streaminfer.topics import formats
-from streaminfer.wire.rows import Table, pack
+from streaminfer.wire.events.rows import Table, pack
 
 EVENTS_PER_ROWS: Final = 512
 BATCH: Final = 10_000

@@ -1,14 +1,12 @@
-"""One small composition root for each microservice, in an explicit table."""
+"""One small composition root for each microservice, in an explicit table. `up` starts them in this order."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from streaminfer.runtime.service import Builder
-from streaminfer.services import master, svb_worker, svi_worker
+from streaminfer.runtime.role import Role, Roles
+from streaminfer.services import master, worker
 
-SERVICES: Final[dict[str, Builder]] = {
-    "svb-worker": svb_worker.build,
-    "svi-worker": svi_worker.build,
-    "master": master.build,
-}
+ROLES: Final[Roles] = {role.name: role for role in (master.ROLE, worker.SVB, worker.SVI)}
+
+__all__ = ["ROLES", "Role"]

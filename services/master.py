@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.runtime.master import Master
+from streaminfer.runtime import names
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.role import Role
+from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
@@ -16,3 +20,14 @@ from streaminfer.wire.avro import Schemas
 def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Master:
     """A master that stands by until a shard is its own."""
     return Master(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance, schemas=schemas)
+
+
+ROLE: Final = Role(
+    "master",
+    "master",
+    build,
+    needed=lambda _spec: True,
+    replicas=lambda spec, _workers: spec.shards,
+    group=names.master_group,
+    idle=IdleMark,
+)

@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streaminfer.runtime.connection import Connection, connect
-    from streaminfer.runtime.fit import fit
-    from streaminfer.runtime.frames import RowError
-    from streaminfer.runtime.keyed_fit import KeyedPosteriors
-    from streaminfer.runtime.view import PosteriorSnapshot
+    from streaminfer.runtime.api.connection import Connection, connect
+    from streaminfer.runtime.api.fit import fit
+    from streaminfer.runtime.api.frames import RowError
+    from streaminfer.runtime.api.keyed_posteriors import KeyedPosteriors
+    from streaminfer.runtime.api.snapshot import PosteriorSnapshot
     from streaminfer.spec import Spec, SpecError, load_spec, parse_spec
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Connection": "streaminfer.runtime.connection",
-    "KeyedPosteriors": "streaminfer.runtime.keyed_fit",
-    "PosteriorSnapshot": "streaminfer.runtime.view",
-    "RowError": "streaminfer.runtime.frames",
+    "Connection": "streaminfer.runtime.api.connection",
+    "KeyedPosteriors": "streaminfer.runtime.api.keyed_posteriors",
+    "PosteriorSnapshot": "streaminfer.runtime.api.snapshot",
+    "RowError": "streaminfer.runtime.api.frames",
     "Spec": "streaminfer.spec",
     "SpecError": "streaminfer.spec",
-    "connect": "streaminfer.runtime.connection",
-    "fit": "streaminfer.runtime.fit",
+    "connect": "streaminfer.runtime.api.connection",
+    "fit": "streaminfer.runtime.api.fit",
     "load_spec": "streaminfer.spec",
     "parse_spec": "streaminfer.spec",
 }

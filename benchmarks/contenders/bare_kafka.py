@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.contenders.task import Outcome, Task, received, tell
 from benchmarks.workload import avro_schema
-from streaminfer.wire.rows import unpack
+from streaminfer.wire.events.rows import unpack
 
 HEADER = 5
 """Bytes of the Confluent framing."""

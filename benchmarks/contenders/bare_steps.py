@@ -12,7 +12,7 @@ from benchmarks.contenders.task import Outcome, Task, received, tell
 from benchmarks.proof import sum_of_squares
 from benchmarks.workload import matrix, spec
 from streaminfer.spec import parse_spec
-from streaminfer.variational import base, fold, methods
+from streaminfer.variational import fold, methods
 from streaminfer.variational.increment import Increment
 
 
@@ -22,7 +22,7 @@ def main(task: Task) -> Outcome:
     snapshot = replace(fold.start(model, made.fingerprint), frontier={0: 0})
     began = time.time()
     for batch in np.split(events, range(inference.minibatch, len(events), inference.minibatch)):
-        at, known = snapshot.frontier[0], base.of(model, inference, snapshot)
+        at, known = snapshot.frontier[0], methods.base_of(model, inference, snapshot)
         step = methods.learn(model, inference, known, batch, None)
         increment = Increment(
             made.fingerprint, "bench", "", 0, at, at + len(batch), len(batch), 0, 0, snapshot.version, step.score,

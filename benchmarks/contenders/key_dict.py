@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.processes import resident
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Partition
-from streaminfer.wire.rows import unpack
+from streaminfer.wire.events.rows import unpack
 
 
 @dataclass(frozen=True)

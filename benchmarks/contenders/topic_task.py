@@ -29,7 +29,7 @@ class TopicTask:
 
 @dataclass(frozen=True)
 class Learned:
-    """Documents of one pass in so many seconds, `local_s` of them in the documents' own loop where that is known.
+    """Documents of one pass in N seconds, `local_s` of them in the documents' own loop where that is known.
 
     `words` are those that the contender has counted, `nats` its score.
     """

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
 from benchmarks.corpus import ALPHA, KAPPA, TOLERANCE, TURNS, Corpus, given, score
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.variational.lda.topics import Topics
 
 

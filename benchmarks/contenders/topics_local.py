@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
 from benchmarks.corpus import ALPHA, CONCENTRATION, Drawn, drawn
-from streaminfer.models.documents import Documents, Numbers
+from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
 

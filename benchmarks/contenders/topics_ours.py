@@ -14,17 +14,17 @@ import numpy as np
 from benchmarks.contenders.topic_task import Learned, TopicTask, received, tell
 from benchmarks.corpus import Corpus, given, labels, score
 from benchmarks.topic_spec import spec_of
-from streaminfer.models.bagged import Bagged
-from streaminfer.models.documents import Documents
-from streaminfer.models.lda import Lda
+from streaminfer.models.lda.bagged import Bagged
+from streaminfer.models.lda.documents import Documents
+from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.spec import Spec
-from streaminfer.variational import word_fold, word_learning, words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.lda import fold, learning, words
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.words import Block, head_of
+from streaminfer.variational.lda.words import Block, head_of
 
 
 class Loop:
@@ -34,31 +34,31 @@ class Loop:
         self._spec, self._model, self._scored = spec, _lda(spec), scored
         first = replace(words.start(self._model, spec.fingerprint), frontier={0: 0})
         self.block = Block(Arena(self._model.size), first)
-        self._starts = word_learning.starts_of(self._model)
+        self._starts = learning.starts_of(self._model)
         self.local_s = 0.0
 
     def take(self, batch: Bagged) -> None:
         at, model, inference = self.block.snapshot.frontier[0], self._model, self._spec.inference
         shards = np.zeros(len(batch.labels), dtype=np.intp)
         if self._scored:
-            statistics, found, _ = word_learning.learn(model, inference, [self.block], batch, shards, self._starts)
+            statistics, found, _ = learning.learn(model, inference, [self.block], batch, shards, self._starts)
         else:
             statistics, found = self._learned(batch, shards), 0.0
-        rows, keys = word_learning.by_word(batch, statistics, np.arange(len(batch.labels)))
+        rows, keys = learning.by_word(batch, statistics, np.arange(len(batch.labels)))
         increment = Increment(
             self._spec.fingerprint, "bench", "", 0, at, at + batch.documents.n, batch.documents.n, 0, 0,
             self.block.snapshot.version, found, rows, keys=keys,
         )  # fmt: skip
-        snapshot, _ = word_fold.add(model, inference, self.block, increment)
+        snapshot, _ = fold.add(model, inference, self.block, increment)
         self.block = self.block._replace(snapshot=replace(snapshot, version=snapshot.version + 1))
 
-    def _learned(self, batch: Bagged, shards: word_learning.ShardOf) -> Matrix:
+    def _learned(self, batch: Bagged, shards: learning.ShardOf) -> Matrix:
         """What `word_learning.learn` does, without the score."""
         model, inference, blocks = self._model, self._spec.inference, [self.block]
-        topics = word_learning.topics_of(model, inference, blocks, batch.labels, shards)
+        topics = learning.topics_of(model, inference, blocks, batch.labels, shards)
         if inference.method != "svi":
-            return word_learning.change(model, inference, blocks, batch, shards, self._starts, topics).statistics
-        topics = word_learning.started(inference, blocks, batch.labels, shards, topics, self._starts)
+            return learning.change(model, inference, blocks, batch, shards, self._starts, topics).statistics
+        topics = learning.started(inference, blocks, batch.labels, shards, topics, self._starts)
         began = time.perf_counter()
         statistics = local(topics, batch.documents, model.alpha).statistics
         self.local_s += time.perf_counter() - began
@@ -67,7 +67,7 @@ class Loop:
     def topics(self, corpus: Corpus) -> Topics:
         """Of all words, in their order."""
         shards = np.zeros(corpus.words, dtype=np.intp)
-        return word_learning.topics_of(self._model, self._spec.inference, [self.block], labels(corpus), shards)
+        return learning.topics_of(self._model, self._spec.inference, [self.block], labels(corpus), shards)
 
 
 def batches(corpus: Corpus, documents: Documents) -> list[Bagged]:
@@ -75,7 +75,7 @@ def batches(corpus: Corpus, documents: Documents) -> list[Bagged]:
     named, made = labels(corpus), []
     for batch in documents.split(corpus.minibatch):
         present, compact = batch.compact()
-        made.append(Bagged([named[word] for word in present.tolist()], compact))
+        made.append(Bagged(tuple(named[word] for word in present.tolist()), compact))
     return made
 
 

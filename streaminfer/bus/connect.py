@@ -27,7 +27,7 @@ def _embedded(url: str, rest: str, make: bool) -> Bus:
         )
     directory = Path(rest).expanduser()
     if not make and not directory.is_dir():
-        raise BusError(f"there is no bus in {directory}: `up` or `produce` make one; is --bus the right one?")
+        raise BusError(f"no bus exists in {directory}: `up` or `produce` creates one; is --bus correct?")
     return EmbeddedBus(directory)
 
 

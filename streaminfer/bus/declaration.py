@@ -27,7 +27,7 @@ def check(topic: Topic) -> None:
 
 
 def missing(topic: Topic, kept: Topic | None) -> int:
-    """How many partitions must be added to what is kept; raises TopicMismatch where adding does not help."""
+    """How many partitions must be added to what is kept; raises TopicMismatch if adding does not help."""
     if kept is None:
         return topic.partitions
     for name, declared, stored in (

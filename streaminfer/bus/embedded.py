@@ -59,7 +59,7 @@ class EmbeddedBus:
     def topic_id(self, topic: str) -> str:
         entry = self._catalog.entries().get(topic)
         if entry is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"topic {topic!r} does not exist")
         return entry.topic_id
 
     def starts(self, topic: str) -> dict[int, int]:
@@ -136,6 +136,6 @@ class EmbeddedBus:
     def _bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         entry = self._catalog.entries().get(topic)
         if entry is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"topic {topic!r} does not exist")
         with self._store.read() as connection:
             return {index: log.bounds(connection, id_) for index, id_ in enumerate(entry.ids)}

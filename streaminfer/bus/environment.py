@@ -11,7 +11,7 @@ class SettingsError(ValueError):
 
 
 def secret(environ: Mapping[str, str], variable: str) -> str | None:
-    """From the variable, or from the file that VARIABLE_FILE names; None where neither is set."""
+    """From the variable, or from the file that VARIABLE_FILE names; None if neither is set."""
     value, path = environ.get(variable), environ.get(f"{variable}_FILE")
     if value is not None and path is not None:
         raise SettingsError(f"{variable} and {variable}_FILE are both set: choose one")
@@ -30,8 +30,8 @@ def text_of(path: str, variable: str) -> str:
 
 
 def file_named(environ: Mapping[str, str], variable: str) -> str | None:
-    """The path in a variable, which must be that of a file; None where it is not set."""
+    """The path in a variable, which must be that of a file; None if it is not set."""
     path = environ.get(variable)
     if path and not Path(path).is_file():
-        raise SettingsError(f"{variable} is {path!r}, which is no file")
+        raise SettingsError(f"{variable} is {path!r}, which is not a file")
     return path or None

@@ -9,10 +9,10 @@ from typing import Self, TypeVar
 from streaminfer.bus.broker import bounds
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.broker.errors import translated
+from streaminfer.bus.broker.fetching.reader import KafkaReader
 from streaminfer.bus.broker.member import Identity, KafkaMember
 from streaminfer.bus.broker.outbox import Outbox
 from streaminfer.bus.broker.producers import Producer
-from streaminfer.bus.broker.reader import KafkaReader
 from streaminfer.bus.broker.settings import Address, Settings
 from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.broker.writer import KafkaWriter

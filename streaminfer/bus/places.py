@@ -53,7 +53,7 @@ class Places:
         self._positions[partition] = end
 
     def _forget(self, partition: Partition) -> None:
-        """It is somebody else's now."""
+        """Another owner has it now."""
         self._positions.pop(partition, None)
         self._paused.discard(partition)
 

@@ -103,6 +103,10 @@ class Unavailable(BusError):
     """The bus did not answer in time (a broker is away, the lock is held); trying again later may help."""
 
 
+class Full(Unavailable):
+    """The bus is there, but its disk takes no more; it will accept more when there is room again."""
+
+
 class Fenced(BusError):
     """Somebody newer has taken over: this writer, or this member's partitions. Nothing was written."""
 
@@ -137,7 +141,7 @@ class Reader(Protocol):
     def poll(self, timeout: float, max_records: int = 10_000) -> Poll:
         """Waits up to `timeout` seconds for anything to report; a slice may have moved without records.
 
-        Raises OutOfRange where a position has left the log; `seek` first, then poll again. What a poll returns
+        Raises OutOfRange if a position has left the log; `seek` first, then poll again. What a poll returns
         is bounded by `max_records` and by the bus's own limit in bytes (one record at least), fairly over partitions.
         """
 
@@ -173,7 +177,7 @@ class Member(Reader, Protocol):
     def assignment(self) -> frozenset[Partition]: ...
 
     def commit(self, positions: Positions) -> None:
-        """Keeps positions for the group; raises Fenced where this member no longer owns one of the partitions."""
+        """Keeps positions for the group; raises Fenced if this member no longer owns one of the partitions."""
 
 
 class Writer(Protocol):
@@ -188,7 +192,7 @@ class Writer(Protocol):
         """Writes all outputs and positions, or nothing; returns the outputs' offsets.
 
         `positions` belong to `owner`: a member (whose ownership is checked in the same transaction) or the name of
-        a group without members. Raises Fenced where a newer writer or owner exists.
+        a group without members. Raises Fenced if a newer writer or owner exists.
         """
 
     def close(self) -> None: ...

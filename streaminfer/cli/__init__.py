@@ -14,12 +14,12 @@ from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, predict, produce, repair, run, snapshot, topics, up, validate
 from streaminfer.cli.common import UsageError
-from streaminfer.runtime.files import FileError
+from streaminfer.runtime.api.prediction import CannotPredict
 from streaminfer.runtime.health import AddressError
+from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
-from streaminfer.runtime.prediction import CannotPredict
 from streaminfer.runtime.service import Fatal
-from streaminfer.runtime.supervisor import GaveUp
+from streaminfer.runtime.supervising.supervisor import GaveUp
 from streaminfer.spec import SpecError
 from streaminfer.wire.snapshots import OtherSpec
 
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="streaminfer",
         description="Continuously updated Bayesian posteriors from event streams.",
-        epilog="Every command tells its options with --help.",
+        epilog="Every command lists its options with --help.",
     )
     parser.add_argument("--version", action="version", version=f"streaminfer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

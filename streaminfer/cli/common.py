@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
+from streaminfer.runtime.loading.readers import KINDS, STREAMED
 from streaminfer.runtime.patience import patiently
-from streaminfer.runtime.tables import KINDS, STREAMED
 from streaminfer.spec import Spec, advice
 
 BUS_TIMEOUT: Final = 30
@@ -53,7 +53,7 @@ def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:
             metavar="SECONDS",
             type=whole(1, 10**6),
             default=BUS_TIMEOUT,
-            help="give up on a bus that does not answer after so long (default: %(default)s)",
+            help="give up on a bus that has not answered for this long (default: %(default)s)",
         )
 
 
@@ -62,12 +62,13 @@ def reached(
     attempt: Callable[[], T],
     stopping: Callable[[], bool] = lambda: False,
     beat: Callable[[bool], None] = lambda _: None,
+    for_room: bool = False,
 ) -> T | None:
-    """What an attempt gives once the bus takes it; None where `stopping` comes first.
+    """What an attempt gives once the bus takes it; None if `stopping` comes first.
 
-    Raises Unavailable after --bus-timeout seconds in which the bus did not.
+    Raises Unavailable after --bus-timeout seconds in which the bus did not; `for_room` waits on for a full disk.
     """
-    return patiently(attempt, stopping, beat, options.bus_timeout)
+    return patiently(attempt, stopping, beat, options.bus_timeout, for_room)
 
 
 @contextmanager
@@ -120,15 +121,19 @@ def share(text: str) -> float:
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=f"a file ending in {', '.join(KINDS)}, or - for standard input")
-    parser.add_argument("--format", choices=STREAMED, help="what standard input is (only with -)")
+    parser.add_argument("--format", choices=STREAMED, help="the format of standard input (only with -)")
 
 
 def check_file(options: argparse.Namespace) -> None:
     """Whether it is known of what kind the file is."""
     if options.file == "-" and options.format is None:
-        raise UsageError(f"-: standard input has no name to go by: say --format {' or --format '.join(STREAMED)}")
+        raise UsageError(
+            f"-: standard input has no file name that tells its format: add --format {' or --format '.join(STREAMED)}"
+        )
     if options.file != "-" and options.format is not None:
-        raise UsageError(f"{options.file}: --format is for standard input (-); a file is what its name ends in")
+        raise UsageError(
+            f"{options.file}: --format is for standard input (-); the end of its name tells the format of a file"
+        )
 
 
 def print_json(document: Any) -> None:

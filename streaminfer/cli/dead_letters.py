@@ -9,7 +9,8 @@ from typing import Any
 
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
 from streaminfer.cli.terminal import StatusLine, bar
-from streaminfer.runtime import letters, names
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters import store
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.dead_letters import DeadLetter
 
@@ -21,10 +22,10 @@ PREVIEW = 40
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("--retry", action="store_true", help="send the events among them to the data topic once more")
-    parser.add_argument("--summary", action="store_true", help="a line for each reason, the commonest first")
+    parser.add_argument("--retry", action="store_true", help="send their events to the data topic again")
+    parser.add_argument("--summary", action="store_true", help="one line for each reason, the most common first")
     parser.add_argument(
-        "--limit", metavar="N", type=whole(1, 10**9), help="list the first N alone; with --retry, send no others again"
+        "--limit", metavar="N", type=whole(1, 10**9), help="list only the first N; with --retry, send only these again"
     )
     add_bus(parser)
     add_json(parser)
@@ -34,10 +35,10 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if options.retry:
         if options.summary and options.limit is not None:
-            raise UsageError("--limit: with --summary it is about reasons, which --retry does not know: leave one out")
+            raise UsageError("--limit: with --summary it counts reasons, but --retry sends dead letters: leave one out")
         _check_retry(spec)
     with bus_of(options, spec, make=False) as bus:
-        found = letters.pending(spec, bus)
+        found = store.pending(spec, bus)
         if options.summary:
             _print_summary(found, options.limit, options.json)
         else:
@@ -46,12 +47,12 @@ def command(options: argparse.Namespace) -> int:
             _tell_rest(len(found), total, "dead letters")
         if options.retry:
             line, sent = StatusLine(), 0
-            for count in letters.retry(spec, bus, found):
+            for count in store.retry(spec, bus, found):
                 sent += count
                 line.show(f"{bar(sent / len(found))} {sent:,} sent again")
             cut = sum(letter.is_cut for letter in found)
-            kept = "1 holds only a part of its record and stays"
-            kept = kept if cut == 1 else f"{cut:,} hold only a part of their record and stay"
+            kept = "1 holds only a part of its record and was not sent"
+            kept = kept if cut == 1 else f"{cut:,} hold only a part of their record and were not sent"
             rest = f"; {kept}" if cut else ""
             print(f"{sent} of {len(found)} sent again{rest}", file=sys.stderr)
     return 0
@@ -61,7 +62,7 @@ def _check_retry(spec: Spec) -> None:
     try:
         names.own_data_topic(spec)
     except names.NotOurs as error:
-        remedy = "`dead-letters --json` has the bytes of each letter in value_base64: its owner can send them again"
+        remedy = "`dead-letters --json` has the bytes of each in value_base64: the owner can send them again"
         raise names.NotOurs(f"{error}. {remedy}") from error
 
 
@@ -72,7 +73,7 @@ def _tell_rest(listed: int, total: int, what: str) -> None:
 
 def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) -> None:
     """A line for each reason, with a value that had it."""
-    tally = letters.counted(found).reasons()
+    tally = store.counted(found).reasons()
     listed = tally[:limit]
     if as_json:
         for each in listed:

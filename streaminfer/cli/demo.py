@@ -24,13 +24,15 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import ABOUT, print_table, whole
 from streaminfer.cli.terminal import fitting
-from streaminfer.runtime.counting import counted
-from streaminfer.runtime.idle import IdleMark
-from streaminfer.runtime.job import Job, Status
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot
+from streaminfer.runtime.loading.produce import publish_rows
+from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.process import StopSignal
-from streaminfer.runtime.produce import publish_rows
-from streaminfer.runtime.supervisor import Supervisor, children_of
-from streaminfer.runtime.view import PosteriorSnapshot
+from streaminfer.runtime.role import needed
+from streaminfer.runtime.supervising.idle import IdleMark
+from streaminfer.runtime.supervising.job import Job, Status
+from streaminfer.runtime.supervising.supervisor import Supervisor, children_of
+from streaminfer.services import ROLES
 from streaminfer.spec import Spec, load_spec
 
 SPEC: Final = """\
@@ -56,11 +58,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     some, few = whole(100, 10_000_000), whole(0, 1000)
     parser.add_argument("--events", metavar="N", type=some, default=40_000, help="parcels (default: %(default)s)")
     parser.add_argument(
-        "--seconds", metavar="S", type=whole(1, 3600), default=16, help="their span (default: %(default)s)"
+        "--seconds",
+        metavar="S",
+        type=whole(1, 3600),
+        default=16,
+        help="seconds over which they are sent (default: %(default)s)",
     )
     parser.add_argument("--kills", metavar="K", type=few, default=8, help="processes killed (default: %(default)s)")
     parser.add_argument("--bus", metavar="URL", help="the bus (default: an embedded one, in a temporary folder)")
-    parser.add_argument("--seed", type=int, default=1, help="of the data and the kills (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the data and the kills (default: %(default)s)")
 
 
 def command(options: argparse.Namespace) -> int:
@@ -74,7 +80,8 @@ def command(options: argparse.Namespace) -> int:
         print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
-            job = Job(spec, bus, children_of(spec, 3, str(path), url, 0))
+            roles = needed(ROLES, spec)
+            job = Job(spec, bus, roles, children_of(roles, spec, 3, str(path), url, 0))
             play = Play(spec, bus, job.supervisor, data, options)
             screen = Screen()
             for status in job.run(StopSignal()):
@@ -104,7 +111,7 @@ class Play:
         self, spec: Spec, bus: Bus, supervisor: Supervisor, data: NDArray[np.float64], options: argparse.Namespace
     ) -> None:
         self.spec, self._bus, self._supervisor, self._data = spec, bus, supervisor, data
-        self._rng = random.Random(options.seed)  # noqa: S311 (whom to kill is no secret)
+        self._rng = random.Random(options.seed)  # noqa: S311 (whom to kill is not a secret)
         self._started: float | None = None
         self._seconds = options.seconds
         gaps = [(i + self._rng.uniform(0.2, 0.8)) / max(1, options.kills) for i in range(options.kills)]

@@ -32,30 +32,33 @@ from streaminfer.cli.common import (
 from streaminfer.cli.snapshot import check_key, heading, how, print_missing
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.models.events import Field
-from streaminfer.runtime import prediction
-from streaminfer.runtime.connection import Connection
-from streaminfer.runtime.files import Counted, FileError
-from streaminfer.runtime.gzipped import lines_of
-from streaminfer.runtime.predictor import Answer, Predictor, labels_of
-from streaminfer.runtime.tables import STREAMED, reader_of
-from streaminfer.runtime.view import plain
+from streaminfer.runtime.api import prediction
+from streaminfer.runtime.api.connection import Connection
+from streaminfer.runtime.api.predictor import Answer, Predictor, labels_of
+from streaminfer.runtime.api.snapshot import plain
+from streaminfer.runtime.loading.files import Counted, FileError
+from streaminfer.runtime.loading.gzipped import lines_of
+from streaminfer.runtime.loading.readers import STREAMED, reader_of
 from streaminfer.spec import Spec, load_spec
 
 INTERVAL = 0.95
 PORTION = 1000
 """Rows that are predicted at once."""
 LARGEST = 5
-"""Of numbers without names, such as those of topics, a table shows so many."""
+"""Of numbers without names, such as those of topics, a table shows this many."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     add_file(parser)
     parser.add_argument(
-        "--key", metavar="K", help="predict by the posterior of this key; without it each row by that of its own key"
+        "--key", metavar="K", help="predict with the posterior of this key; without it, each row uses its own key"
     )
     parser.add_argument(
-        "--interval", metavar="P", type=share, help=f"the probability that intervals hold (default: {INTERVAL})"
+        "--interval",
+        metavar="P",
+        type=share,
+        help=f"the probability that an interval contains the value (default: {INTERVAL})",
     )
     add_bus(parser)
     add_json(parser)
@@ -78,7 +81,7 @@ class Source(NamedTuple):
             return
         reader, path = reader_of(Path(file)), Path(file)
         if not path.is_file():
-            raise FileError(f"{path}: is no file that can be read")
+            raise FileError(f"{path}: is not a file that can be read")
         with lines_of(path) as lines:
             yield reader(self.spec, lines, file, self.needed), lines, path.stat().st_size
 
@@ -131,7 +134,7 @@ def _keys(source: Source, field: Field) -> set[bytes]:
 def _tell_which(predictor: Predictor, as_json: bool) -> None:
     """Which posterior predicts and how exact it is; beside documents only if it is not exact."""
     spec, found = predictor.spec, predictor.snapshot
-    text = f"{spec.name}: {how(spec)}; each row by its own key" if found is None else heading(found)
+    text = f"{spec.name}: {how(spec)}; each row with the posterior of its own key" if found is None else heading(found)
     if not as_json:
         print(text)
     elif spec.model.exactness != "exact":

@@ -14,10 +14,11 @@ from pathlib import Path
 from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.cli.common import add_bus, add_file, add_json, add_spec, bus_of, check_file, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
-from streaminfer.runtime import names, schemas
-from streaminfer.runtime.counting import counted
-from streaminfer.runtime.produce import Loader, Piped, Progress, check_spec
-from streaminfer.runtime.tally import Tally
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters.tally import Tally
+from streaminfer.runtime.loading.produce import Loader, Piped, Progress, check_spec
+from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.registry import schemas
 from streaminfer.spec import Spec, load_spec
 
 REASONS = 10
@@ -64,7 +65,7 @@ def foretold(sent: int, refused: Tally) -> str:
         return ""
     which = "every one" if refused.count == sent else f"{refused.count:,}"
     what = "a dead letter" if refused.count in {1, sent} else "dead letters"
-    return f"; {which} of them will be {what}; commonest reason: {refused.commonest}"
+    return f"; {which} of them will be {what}; most common reason: {refused.commonest}"
 
 
 def _check_spec(spec: Spec, bus: Bus) -> None:
@@ -81,7 +82,7 @@ def _loader(spec: Spec, bus: Bus, options: argparse.Namespace) -> Loader | Piped
     rows = max(1, options.rate // COMMITS_A_SECOND) if options.rate else None
     if options.file != "-":
         return Loader(spec, bus, Path(options.file), ids, rows, options.bus_timeout, judged=True)
-    print("standard input cannot be read again: if this is interrupted, nothing is resumed", file=sys.stderr)
+    print("standard input cannot be read again: if this is interrupted, it cannot be resumed", file=sys.stderr)
     return Piped(spec, bus, sys.stdin.buffer, options.format, ids, rows)
 
 

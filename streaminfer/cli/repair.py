@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus, Fenced
 from streaminfer.cli.common import UsageError, add_bus, add_spec, bus_of
-from streaminfer.runtime import names, schemas
-from streaminfer.runtime.counting import counted
-from streaminfer.runtime.master import shard_of
+from streaminfer.runtime import names
+from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.service import Fatal
-from streaminfer.runtime.shard import Shard
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.avro import Schemas
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if not options.yes and not sys.stdin.isatty():
-        raise UsageError("repair: there is nobody to ask, as standard input is not a terminal: say --yes")
+        raise UsageError("repair: standard input is not a terminal, so nobody can confirm: add --yes")
     with bus_of(options, spec, make=False) as bus:
         known = schemas.prepare(spec, bus)
         left = [
@@ -48,18 +48,18 @@ def _repaired(spec: Spec, bus: Bus, index: int, known: Schemas, yes: bool) -> bo
     except Fatal as error:
         print(f"{where}: {error}")
         shard = _opened(spec, bus, index, known, start_over=True)
-        what = "start over from the prior, and read all events again that are still in the log"
+        what = "start over from the prior, and read again all events that are still in the log"
     else:
         what = (
-            f"go on from version {shard.published.version} with {counted(shard.published.n_events, 'event')}, "
+            f"continue from version {shard.published.version} with {counted(shard.published.n_events, 'event')}, "
             "and read all later events again"
         )
     try:
         if not shard.in_the_way:
-            print(f"{where}: nothing is in the way")
+            print(f"{where}: nothing to repair")
             return True
         for each in shard.in_the_way:
-            print(f"  in the way: {each}")
+            print(f"  blocked by {each}")
         if not yes and not _agreed(f"{where}: {what}?"):
             return False
         shard.commit(None, int(time.time() * 1000))
@@ -72,7 +72,7 @@ def _repaired(spec: Spec, bus: Bus, index: int, known: Schemas, yes: bool) -> bo
 
 
 def _opened(spec: Spec, bus: Bus, index: int, known: Schemas, start_over: bool) -> Shard:
-    shard = shard_of(spec)(spec, bus, index, MasterMetrics(CollectorRegistry(), spec.name), known, start_over)
+    shard = Shard(spec, bus, index, MasterMetrics(CollectorRegistry(), spec.name), known, start_over)
     try:
         while not shard.restored():
             pass

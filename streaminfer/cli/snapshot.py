@@ -26,16 +26,16 @@ from streaminfer.cli.common import (
 )  # fmt: skip
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
-from streaminfer.runtime import letters
-from streaminfer.runtime.connection import Connection
-from streaminfer.runtime.counting import counted
-from streaminfer.runtime.key_listing import KeySummary
+from streaminfer.runtime.api.connection import Connection
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
-from streaminfer.runtime.view import PosteriorSnapshot
+from streaminfer.runtime.plurals import counted
 from streaminfer.spec import Drift, Spec, load_spec
-from streaminfer.variational import drift
-from streaminfer.variational.forgetting import unevenness
-from streaminfer.variational.topics_posterior import TopicsPosterior
+from streaminfer.variational.drift import watching
+from streaminfer.variational.forgetting.decay import unevenness
+from streaminfer.variational.lda.posterior import TopicsPosterior
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="K", help="the posterior of this key; without it a keyed spec lists its keys")
     parser.add_argument("--limit", metavar="N", type=whole(1, 10**6), default=100, help="list N keys (default: 100)")
     parser.add_argument("--after", metavar="KEY", default="", help="list the keys after this one")
-    parser.add_argument("--follow", action="store_true", help="go on with every new snapshot until interrupted")
+    parser.add_argument("--follow", action="store_true", help="print every new snapshot until interrupted")
     add_bus(parser)
     add_json(parser)
 
@@ -78,7 +78,7 @@ def command(options: argparse.Namespace) -> int:
 def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
     """Whether dead letters have a key that no event in the posterior has."""
     try:
-        found = letters.with_key(spec, bus, options.key)
+        found = store.with_key(spec, bus, options.key)
     except UnknownTopic:
         return ""
     if not found.letters:
@@ -115,7 +115,7 @@ def _check_options(spec: Spec, options: argparse.Namespace) -> None:
     """Whether the options for keys fit to the spec."""
     check_key(spec, options)
     if options.key is None and options.follow and spec.key is not None:
-        raise UsageError("--follow: there is a posterior for each key: say which with --key")
+        raise UsageError("--follow: every key has its own posterior: choose one with --key")
 
 
 def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
@@ -150,7 +150,7 @@ def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) 
                         newest = found.version
                         _show(found, as_json)
             except Unavailable as error:
-                time.sleep(waits.failed(f"the bus is away: {error}"))
+                time.sleep(waits.failed(f"the bus does not answer: {error}"))
     except KeyboardInterrupt:
         return 0
 
@@ -209,7 +209,7 @@ def _topics(topics: TopicsPosterior) -> list[list[str]]:
     return [[str(k), "  ".join(f"{word} {p:.3f}" for word, p in words)] for k, words in enumerate(found)]
 
 
-def _drift_line(state: drift.State, watch: Drift) -> str:
+def _drift_line(state: watching.State, watch: Drift) -> str:
     alarm = math.log(watch.events_per_false_alarm)
     newest = f", the newest after {counted(state.alarm_at, 'event')}" if state.n_alarms else ""
     alarms = counted(state.n_alarms, "alarm")

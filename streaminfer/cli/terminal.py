@@ -8,7 +8,7 @@ import time
 from typing import TextIO
 
 QUIET_INTERVAL = 5.0
-"""Seconds between lines where output is no terminal."""
+"""Seconds between lines where output is not a terminal."""
 
 
 class StatusLine:

@@ -7,17 +7,18 @@ from typing import Any
 
 from streaminfer.bus.protocol import Bus, Topic, UnknownTopic
 from streaminfer.cli.common import add_bus, add_json, add_spec, bus_of, print_json, print_table
-from streaminfer.runtime import names, schemas
-from streaminfer.runtime.schemas import Registered
+from streaminfer.runtime import names
+from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.registry.schemas import Registered
 from streaminfer.spec import load_spec
 
-MISSING = "missing: somebody else's, which streaminfer does not make"
+MISSING = "missing: external, so streaminfer does not create it"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument(
-        "--apply", action="store_true", help="make missing topics and partitions, register missing schemas"
+        "--apply", action="store_true", help="create missing topics and partitions, register missing schemas"
     )
     add_bus(parser)
     add_json(parser)
@@ -47,12 +48,12 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _foreign_row(bus: Bus, name: str, found: Topic | None) -> dict[str, Any]:
-    """A topic that somebody else fills: as it is, with nothing to compare it to, and as far as it may be seen."""
+    """An external topic: as it is, with nothing to compare it to, and as far as it may be seen."""
     if found is not None:
-        return {**_row(bus, found, found), "status": "somebody else's"}
+        return {**_row(bus, found, found), "status": "external"}
     row: dict[str, Any] = {"topic": name, **dict.fromkeys(("partitions", "cleanup", "retention", "records"))}
     try:
-        return {**row, "partitions": len(bus.starts(name)), "records": _records(bus, name), "status": "somebody else's"}
+        return {**row, "partitions": len(bus.starts(name)), "records": _records(bus, name), "status": "external"}
     except UnknownTopic:
         return {**row, "status": MISSING}
 

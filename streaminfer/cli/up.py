@@ -13,13 +13,16 @@ from prometheus_client import CollectorRegistry
 from streaminfer.cli.common import add_bus, add_spec, advise, answering, reached, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
-from streaminfer.runtime.counting import counted
 from streaminfer.runtime.health import Health, parse_address, serve
-from streaminfer.runtime.job import Job, Status
+from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.process import StopSignal
-from streaminfer.runtime.supervisor import children_of
+from streaminfer.runtime.role import needed
+from streaminfer.runtime.supervising.job import Job, Status
+from streaminfer.runtime.supervising.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics
+from streaminfer.services import ROLES
 from streaminfer.spec import Spec, load_spec
+from streaminfer.tables.kinds import kind_of
 
 NAME = 16
 """Characters of a name in the live line, which must have room for the counts."""
@@ -30,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FILE", type=Path, help="load this file of events first (see `produce`)")
     parser.add_argument("--workers", metavar="N", type=whole(1, 256), default=1, help="worker processes (default: 1)")
     parser.add_argument("--until-idle", action="store_true", help="end when all data is in the posterior")
-    parser.add_argument("--http", metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics there")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics at this address")
     add_bus(parser)
 
 
@@ -40,19 +43,20 @@ def command(options: argparse.Namespace) -> int:
     advise(spec, options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
-    children = children_of(spec, options.workers, options.spec, options.bus, options.verbose)
+    roles = needed(ROLES, spec)
+    children = children_of(roles, spec, options.workers, options.spec, options.bus, options.verbose)
     stopping = StopSignal()
     with ExitStack() as stack:
         health = Health(CollectorRegistry())
         metrics = UpMetrics(health.registry, spec.name)
         if address:
             stack.enter_context(serve(health, *address))
-        bus = reached(options, lambda: answering(options.bus, spec), stopping, health.beat)
+        bus = reached(options, lambda: answering(options.bus, spec), stopping, health.beat, for_room=True)
         if bus is None:
             return 1
         stack.enter_context(bus)
-        start = partial(Job, spec, bus, children, options.data, options.until_idle)
-        job = reached(options, start, stopping, health.beat)
+        start = partial(Job, spec, bus, roles, children, options.data, options.until_idle)
+        job = reached(options, start, stopping, health.beat, for_room=True)
         if job is None:
             return 1
         line, rate = StatusLine(), Rate()
@@ -73,18 +77,14 @@ def ending(spec: Spec, job: Job, until_idle: bool) -> tuple[int, str]:
     how = "stopped before all data was in the posterior" if early else "ended"
     if refused:
         how = "failed, every new event is a dead letter"
-    keys = f" of {counted(newest.n_keys, _row(spec))}" if newest and spec.by_rows else ""
+    keys = f" of {counted(newest.n_keys, kind_of(spec).row)}" if newest and kind_of(spec).has_rows else ""
     text = f"{spec.name}: {how}, {counted(newest.n_events if newest else 0, 'event')}{keys} in the posterior"
     if newest is not None and newest.n_dead_lettered:
         text += f", {counted(newest.n_dead_lettered, 'dead letter')}"
         text += f", {new.dead_letters:,} of them new" if new.dead_letters < newest.n_dead_lettered else ""
         commonest = job.reasons().commonest
-        text += f"; commonest reason: {commonest}" if commonest else ""
+        text += f"; most common reason: {commonest}" if commonest else ""
     return (1 if early or refused else 0), text
-
-
-def _row(spec: Spec) -> str:
-    return "key" if spec.words is None else "word"
 
 
 def _tell(metrics: UpMetrics, status: Status) -> None:
@@ -119,8 +119,8 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.append(f"loaded {bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10)}")
     parts.append(f"{rate.add(events):,.0f}/s")
-    if snapshot is not None and spec.by_rows:
-        parts.append(counted(snapshot.n_keys, _row(spec)))
+    if snapshot is not None and kind_of(spec).has_rows:
+        parts.append(counted(snapshot.n_keys, kind_of(spec).row))
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{counted(status.alive, 'process', 'processes')}, {counted(status.restarts, 'restart')}")
     return ", ".join(parts)

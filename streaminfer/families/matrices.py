@@ -31,7 +31,7 @@ def symmetric_part(entries: Vector, d: int) -> Matrix:
 
 
 def cholesky(matrix: Matrix) -> Matrix:
-    """The lower L with L L' = `matrix`; raises LinAlgError where there is none."""
+    """The lower L with L L' = `matrix`; raises LinAlgError if there is none."""
     return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
 
 

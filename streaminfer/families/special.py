@@ -65,6 +65,13 @@ def log_ndtr(x: Numbers) -> Array:
     return np.asarray(special.log_ndtr(x), dtype=np.float64)
 
 
+def ndtri_exp(log_p: Numbers) -> Array:
+    """The quantile of a standard normal number, by the log of its probability."""
+    from scipy import special
+
+    return np.asarray(special.ndtri_exp(log_p), dtype=np.float64)
+
+
 def ndtri(p: float) -> float:
     """The quantile of a standard normal number."""
     from scipy import special
@@ -108,6 +115,11 @@ def dtrsm(*arguments: Any, **options: Any) -> Any:
     return blas.dtrsm(*arguments, **options)
 
 
+def solve_triangular(upper: Array, right: Array) -> Array:
+    """U^-1 b for an upper triangular U, b (d,)."""
+    return np.asarray(dtrsm(1.0, upper, right[:, None], lower=0)[:, 0], dtype=np.float64)
+
+
 def dpstrf(matrix: Array) -> Any:
     """LAPACK: Cholesky factor with pivots, of a matrix that may be singular."""
     from scipy.linalg import lapack
@@ -135,7 +147,7 @@ def maximise(total: Callable[[Array], tuple[float, Array]], start: Array, lowest
 
 
 MOST_POLISHED: Final = 64
-"""Coordinates of a maximum that is polished: each takes two more gradients."""
+"""Drawn of a maximum that is polished: each takes two more gradients."""
 CLOSE: Final = 0.01
 """How far a polished maximum may be from where it was found; further it would be another one, or none."""
 

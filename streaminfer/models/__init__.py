@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaminfer.models.bernoulli import Bernoulli
-from streaminfer.models.categorical import Categorical
-from streaminfer.models.gaussian import Gaussian
-from streaminfer.models.gaussian_mixture import GaussianMixture
-from streaminfer.models.lda import Lda
-from streaminfer.models.linear_regression import LinearRegression
-from streaminfer.models.logistic_regression import LogisticRegression
-from streaminfer.models.model import Model
-from streaminfer.models.poisson import Poisson
-from streaminfer.models.probit_regression import ProbitRegression
+from streaminfer.models.binary.logistic_regression import LogisticRegression
+from streaminfer.models.binary.probit_regression import ProbitRegression
+from streaminfer.models.conjugate.bernoulli import Bernoulli
+from streaminfer.models.conjugate.categorical import Categorical
+from streaminfer.models.conjugate.gaussian import Gaussian
+from streaminfer.models.conjugate.linear_regression import LinearRegression
+from streaminfer.models.conjugate.poisson import Poisson
+from streaminfer.models.lda.model import Lda
+from streaminfer.models.mixture.gaussian_mixture import GaussianMixture
+from streaminfer.models.model import AnyModel
 
-MODELS: Final[Mapping[str, type[Model]]] = {
+MODELS: Final[Mapping[str, type[AnyModel]]] = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,
     "poisson": Poisson,

@@ -1,9 +1,14 @@
-"""Keys and categories of events: what may be one, and the codes that stand for them in a matrix of events."""
+"""Keys and categories of events: what may be one, which keys some events have, and the codes of categories."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.intp]
 
 MAX_BYTES: Final = 256
 """Of a key in UTF-8."""
@@ -51,24 +56,57 @@ class Names(dict[object, float]):
         return self[text_of(value)]
 
 
-class Codes(dict[object, float]):
-    """The code of every key met so far, counted from 0.
+class Keys(NamedTuple):
+    """The keys of some events: the different ones in the order of their bytes, and which of them each event has."""
 
-    One is made for each matrix of events, so that codes are small and forgotten with it.
-    """
+    labels: tuple[bytes, ...]
+    groups: Numbers
+    """(n,)"""
+
+    def only(self, which: NDArray[Any]) -> Keys:
+        """Of the events with these numbers, in their order; or of those whose flags (n,) are set."""
+        return Keys(*ordered(self.labels, self.groups[which]))
+
+
+def joined(parts: Sequence[Keys]) -> Keys:
+    """The keys of several sets of events, one after the other."""
+    codes: dict[bytes, int] = {}
+    groups = [_codes(part.labels, codes)[part.groups] for part in parts]
+    return Keys(*ordered(list(codes), np.concatenate(groups)))
+
+
+def _codes(labels: Sequence[bytes], codes: dict[bytes, int]) -> Numbers:
+    return np.array([codes.setdefault(label, len(codes)) for label in labels], dtype=np.intp)
+
+
+def ordered(labels: Sequence[bytes], codes: Numbers) -> tuple[tuple[bytes, ...], Numbers]:
+    """The labels that have a code here in the order of their bytes, and the place of each code's label among them."""
+    present = np.flatnonzero(np.bincount(codes, minlength=len(labels)))
+    order = sorted(present.tolist(), key=labels.__getitem__)
+    rank = np.empty(len(labels), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return tuple(labels[code] for code in order), rank[codes]
+
+
+class Codes(dict[object, int]):
+    """The code of every key met so far, counted from 0. One is made for each check of events."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.labels: list[bytes] = []
+        self._labels: list[bytes] = []
 
-    def __missing__(self, value: object) -> float:
+    def __missing__(self, value: object) -> int:
         """The code of a value that was not met yet; raises ValueError or TypeError where it can be no key."""
         label = label_of(value)
         code = self.get(label)
         if code is None:
-            code = float(len(self.labels))
-            self.labels.append(label)
+            code = len(self._labels)
+            self._labels.append(label)
             self[label] = code
         if type(value) is str:  # True, 1 and 1.0 are one to a dictionary, so of numbers only the texts are remembered
             self[value] = code
         return code
+
+    def keys_of(self, codes: Numbers) -> Keys:
+        """The keys of events with these codes (n,)."""
+        return Keys(*ordered(self._labels, codes))

@@ -8,7 +8,8 @@ over them.
 
 Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent`
 one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events
-into the change of the posterior by itself. One that also `Predicts` says what new events will be.
+into the change of the posterior by itself. One that also `Predicts` says what new events will be. A `WordModel` has
+statistics for each word, and one posterior of all words together.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Posterior(Protocol):
         """log p(the events absorbed), the marginal likelihood; NaN where statistics do not tell it."""
 
 
-class Model(Protocol):
-    """A likelihood with a prior. Immutable."""
+class AnyModel(Protocol):
+    """A likelihood with a prior, whose statistics merge: what a model is, whatever its posterior is of. Immutable."""
 
     kind: ClassVar[str]
     """Its name in the table of models. Specs and snapshots name a user's own model `package.module:Class` instead."""
@@ -87,8 +88,8 @@ class Model(Protocol):
     """Whether an increment depends on the posterior it starts from. Conjugate models: False."""
 
     @classmethod
-    def build(cls, options: Mapping[str, Any]) -> Model:
-        """From options that `cls.options` has checked; raises OptionsError where they do not fit together."""
+    def build(cls, options: Mapping[str, Any]) -> AnyModel:
+        """From options that `cls.options` has checked; raises OptionsError if they do not fit together."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -115,10 +116,49 @@ class Model(Protocol):
         """
 
     def proper(self, statistics: Matrix) -> Flags:
-        """Of which rows (k, size) there is a posterior; raises DomainError where the rows have another length."""
+        """Of which rows (k, size) there is a posterior; raises DomainError if the rows have another length."""
+
+
+class Model(AnyModel, Protocol):
+    """A model whose posterior is that of one vector of statistics."""
+
+    @classmethod
+    def build(cls, options: Mapping[str, Any]) -> Model:
+        """As of `AnyModel`."""
 
     def posterior(self, statistics: Vector) -> Posterior:
-        """The posterior; raises DomainError where the statistics give none."""
+        """The posterior; raises DomainError if the statistics give none."""
+
+
+class WordModel(AnyModel, Protocol):
+    """A model of documents, with parameters for each word.
+
+    A word has a row of statistics (size,), and events change the rows of their own words only. The posterior is of the
+    rows of all words together: one word has none.
+    """
+
+    @property
+    def known(self) -> frozenset[bytes] | None:
+        """The words of a fixed vocabulary in UTF-8; None if words come as they are met."""
+
+    @property
+    def shards(self) -> int:
+        """Into how many parts the words are divided."""
+
+    @property
+    def most_words(self) -> int:
+        """The most different words that a document may have."""
+
+    def natural_of(self, rows: Matrix) -> Matrix:
+        """The natural parameters (size, m) of words, one column for each, given their rows (m, size).
+
+        Those of all words are the natural parameters of the posterior. Raises DomainError if a row is not proper.
+        """
+
+
+def is_of_words(model: type[AnyModel]) -> TypeGuard[type[WordModel]]:
+    """Whether a class of models has statistics for each word."""
+    return hasattr(model, "natural_of")
 
 
 class Conjugate(Model, Protocol):
@@ -137,7 +177,7 @@ class Conjugate(Model, Protocol):
         """
 
     def log_evidences(self, statistics: Matrix) -> Vector:
-        """`posterior(row).log_evidence()` of each row (k, size); raises DomainError where a row has no posterior."""
+        """`posterior(row).log_evidence()` of each row (k, size); raises DomainError if a row has no posterior."""
 
     @property
     def prior_options(self) -> Mapping[str, Any]:
@@ -149,7 +189,8 @@ class Conjugate(Model, Protocol):
     def pooled(self, statistics: Matrix) -> Self:
         """The same model with the prior that maximises the sum of `log_evidences` (empirical Bayes, see `pooling`).
 
-        Never one with a smaller sum than its own; unchanged where fewer than two rows have events.
+        It is not surer than the rows allow, and never has a smaller sum than its own; unchanged where fewer than two
+        rows have events.
         """
 
 
@@ -200,7 +241,7 @@ Predictions = dict[str, NDArray[np.float64]]
 
 
 class Predicting(Posterior, Protocol):
-    """A posterior that foretells what a new event will be."""
+    """A posterior that predicts what a new event will be."""
 
     def predict(self, inputs: Matrix, level: float) -> Predictions:
         """Predictions for rows (n, inputs), n >= 0, of values that are in the fields' domains.
@@ -221,7 +262,7 @@ class Predicts(Model, Protocol):
         """The names of the k columns of predictions (n, k); () if there are none, or if they have no names."""
 
 
-def predicts(model: Model) -> TypeGuard[Predicts]:
+def predicts(model: AnyModel) -> TypeGuard[Predicts]:
     """Whether a model's posteriors predict."""
     return hasattr(model, "inputs")
 
@@ -234,5 +275,5 @@ def is_conjugate(model: Model) -> TypeGuard[Conjugate]:
 def conjugate(model: Model) -> Conjugate:
     """The same model, where it is one whose statistics need no posterior."""
     if not is_conjugate(model):
-        raise TypeError(f"{model.kind} is no conjugate model")
+        raise TypeError(f"{model.kind} is not a conjugate model")
     return model

@@ -27,7 +27,24 @@ def dirichlet(counts: Matrix, own: Vector) -> Vector:
         slopes = (psi(counts + c) - psi(c)).mean(axis=0) - (psi(sums + c.sum()) - psi(c.sum())).mean()
         return float(dirichlet_evidences(counts, c).mean()), c * slopes
 
-    return np.exp(pooling.maximise(total, [np.log(own)], pooling.bounds(np.ones(len(own)))))
+    return np.exp(pooling.maximise(total, [np.log(own)], _concentrations(counts)))
+
+
+def _concentrations(counts: Matrix) -> pooling.Bounds:
+    """Bounds of each pseudo-count (m,), of which the upper ones add up to the strongest prior.
+
+    At the lower ones a category would be in one row, or all categories that no row has: events that were never seen
+    stay as possible as these rows allow.
+    """
+    sums, m = counts.sum(axis=1), counts.shape[1]
+    most = pooling.strongest(sums, (m - 1) * np.clip(1 - 1 / sums, 0, None), 1.0)
+    weights = sums / (sums + most)
+    plain = weights / weights.sum() @ (counts / sums[:, None])
+    unsure = 0.5 * m / (sums.sum() + 0.5 * m)
+    highest = most * ((1 - unsure) * plain + unsure / m)
+    never = max(1, int((counts.sum(axis=0) == 0).sum()))
+    lowest = min(1 / m, 1 / (never * float((psi(1 + sums) - psi(1.0)).sum())))
+    return pooling.bounds(np.minimum(lowest, np.where(plain > 0, highest, lowest)), np.maximum(lowest, highest))
 
 
 def gamma_evidences(statistics: Matrix, shape: float, rate: float) -> Vector:
@@ -41,7 +58,6 @@ def gamma_evidences(statistics: Matrix, shape: float, rate: float) -> Vector:
 def gamma(statistics: Matrix, own_shape: float, own_rate: float) -> tuple[float, float]:
     """Shape and rate with the largest evidence of all rows, searched as shape and mean = shape / rate."""
     counts, exposures, _ = statistics.T
-    mean = (counts.sum() + 0.5) / exposures.sum()
 
     def total(logs: Vector) -> tuple[float, Vector]:
         shape, rate = _shape_and_rate(logs)
@@ -51,7 +67,22 @@ def gamma(statistics: Matrix, own_shape: float, own_rate: float) -> tuple[float,
         return float(gamma_evidences(statistics, shape, rate).mean()), slopes
 
     start = np.log([own_shape, own_shape / own_rate])
-    return _shape_and_rate(pooling.maximise(total, [start], pooling.bounds(np.array([1.0, mean]))))
+    return _shape_and_rate(pooling.maximise(total, [start], _shape_and_mean(counts, exposures)))
+
+
+def _shape_and_mean(counts: Vector, exposures: Vector) -> pooling.Bounds:
+    """Bounds of shape and mean.
+
+    The mean is in the range of the rows, or half a count in all. A prior worth half a count is always possible, and no
+    shape is so low that none of the rows would have a count.
+    """
+    rates, rare = counts / exposures, 0.5 / exposures.sum()
+    usual = max(rare, float(np.average(rates, weights=exposures)))
+    most = pooling.strongest(exposures, np.ones(len(exposures)), 0.5 / usual)
+    weighted = max(rare, float(np.average(rates, weights=exposures / (exposures + most))))
+    lowest = min(0.5, 1 / float(np.log1p(exposures * weighted).sum()))
+    ranges = np.maximum([rates.min(), rates.max()], rare)
+    return pooling.bounds(np.array([lowest, ranges[0]]), np.array([max(0.5, most * weighted), ranges[1]]))
 
 
 def _shape_and_rate(logs: Vector) -> tuple[float, float]:

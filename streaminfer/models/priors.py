@@ -21,7 +21,7 @@ POSITIVE: Final = Number(minimum=_SMALLEST, maximum=_LARGEST)
 
 
 def spread(value: float | tuple[float, ...], size: int, field: str, of: str) -> tuple[float, ...]:
-    """One number for each of `size` coordinates; raises OptionsError where a list has another length."""
+    """One number for each of `size` coordinates; raises OptionsError if a list has another length."""
     if not isinstance(value, tuple):
         return (value,) * size
     if len(value) != size:

@@ -28,14 +28,14 @@ def parse(text: str) -> float:
     """
     found = _RFC_3339.fullmatch(text)
     if found is None:
-        raise ValueError("no RFC 3339 time")
+        raise ValueError("not an RFC 3339 time")
     year, month, day, hour, minute, second = map(int, found.groups()[:6])
     sign, hours, minutes = found[8], int(found[9] or 0), int(found[10] or 0)
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not (year >= 1 and 1 <= month <= 12 and 1 <= day <= _DAYS[month - 1] and (leap or (month, day) != (2, 29))):
-        raise ValueError("no day of the calendar")
+        raise ValueError("not a day of the calendar")
     if hour > 23 or minute > 59 or second > 60 or hours > 23 or minutes > 59:
-        raise ValueError("no time of a day")
+        raise ValueError("not a time of day")
     offset = (hours * 3600 + minutes * 60) * (-1 if sign == "-" else 1)
     whole = _day(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
     return whole + float(found[7] or 0)

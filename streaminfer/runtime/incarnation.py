@@ -12,7 +12,7 @@ from streaminfer.variational.snapshot import Snapshot
 
 
 def check(spec: Spec, bus: Bus, snapshots: Iterable[Snapshot]) -> str:
-    """The id of the data topic as it is now; raises Fatal where a snapshot is of another topic of that name.
+    """The id of the data topic as it is now; raises Fatal if a snapshot is of another topic of that name.
 
     Ids never come back: what was read before a check that succeeds is of the topic that the snapshots are of.
     """
@@ -21,8 +21,8 @@ def check(spec: Spec, bus: Bus, snapshots: Iterable[Snapshot]) -> str:
     for snapshot in snapshots:
         if snapshot.topic_id not in {"", found}:
             raise Fatal(
-                f"{topic}: the topic was deleted and made anew (its id is {found}, the posterior has learned from "
-                f"{snapshot.topic_id}), so the frontier of the posterior means nothing in it. To learn from the new "
+                f"{topic}: the topic was deleted and created again (its id is {found}, the posterior has learned from "
+                f"{snapshot.topic_id}), so the frontier of the posterior is not valid for it. To learn from the new "
                 "topic, give the spec a new name; the old posterior stays as it is."
             )
     return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from streaminfer.bus.protocol import Record, Unreadable
 from streaminfer.wire.errors import Damaged
+from streaminfer.wire.key_records import PREFIX
+from streaminfer.wire.snapshots import MANIFEST
 
 
 def value_of(record: Record) -> bytes | None:
@@ -11,3 +13,11 @@ def value_of(record: Record) -> bytes | None:
     if isinstance(record, Unreadable):
         raise Damaged(record.fault)
     return record.value
+
+
+def is_removal(record: Record) -> bool:
+    """Whether it is a tombstone of neither a row nor a manifest: of something that a master has stepped over."""
+    key = record.key or b""
+    return (
+        record.value is None and not isinstance(record, Unreadable) and key != MANIFEST and not key.startswith(PREFIX)
+    )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
 from streaminfer.topics import Declaration, declarations
+from streaminfer.variational.methods import method_of
 
 
 class NotOurs(ValueError):
-    """Something would be written to a topic that somebody else fills."""
+    """Something would be written to an external topic."""
 
 
 class DataTopicMissing(BusError):
-    """The topic that somebody else should fill is not there."""
+    """The external data topic does not exist."""
 
 
 def topic(spec: Spec, short: str) -> str:
@@ -25,26 +23,22 @@ def topic(spec: Spec, short: str) -> str:
 
 
 def data_topic(spec: Spec) -> str:
-    """The topic that events are read from: the spec's own, or somebody else's that it names."""
+    """The topic that events are read from: the spec's own, or the external one that it names."""
     return spec.data.topic or topic(spec, "events")
 
 
 def own_data_topic(spec: Spec) -> str:
-    """The topic that events may be written to; raises NotOurs where the spec reads somebody else's."""
+    """The topic that events may be written to; raises NotOurs if the spec reads an external topic."""
     if spec.data.topic is not None:
         raise NotOurs(
-            f"data.topic: {spec.data.topic!r} is somebody else's topic, to which streaminfer never writes; send events "
-            "there as its owner does, or leave data.topic out for a topic of the spec's own"
+            f"data.topic: {spec.data.topic!r} is an external topic, to which streaminfer never writes; send events "
+            "to it as its owner does, or leave data.topic out to use the spec's own topic"
         )
     return topic(spec, "events")
 
 
-WORKERS: Final[Mapping[str, str]] = {"svb": "svb-worker", "svi": "svi-worker", "memoized": "svi-worker"}
-"""The worker service of each method of inference."""
-
-
 def worker_service(spec: Spec) -> str:
-    return WORKERS[spec.inference.method]
+    return method_of(spec.inference).worker
 
 
 def worker_group(spec: Spec) -> str:
@@ -81,7 +75,7 @@ def state_topics(spec: Spec) -> list[str]:
 
 
 def topics_of(spec: Spec) -> list[Topic]:
-    """Every topic of the spec's own, as declared; a topic that somebody else fills is not among them."""
+    """Every topic of the spec's own, as declared; an external topic is not among them."""
     counts = {"data": spec.data.partitions, "shard": spec.shards}
     return [
         Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
@@ -96,13 +90,13 @@ def create_topics(spec: Spec, bus: Bus) -> None:
 
 
 def check_data_topic(spec: Spec, bus: Bus) -> None:
-    """Raises DataTopicMissing where the topic that somebody else fills is not on the bus."""
+    """Raises DataTopicMissing if the external topic is not on the bus."""
     if spec.data.topic is None:
         return
     try:
         bus.starts(spec.data.topic)
     except UnknownTopic as error:
         raise DataTopicMissing(
-            f"data.topic: there is no topic {spec.data.topic!r} on {bus}; it is somebody else's, so streaminfer does "
-            "not make it. Is it the right name (a Kafka bus with a namespace puts that in front), and the right --bus?"
+            f"data.topic: topic {spec.data.topic!r} does not exist on {bus}. It is external, so streaminfer does "
+            "not create it. Are the name (a Kafka bus with a namespace puts that in front) and --bus correct?"
         ) from error

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from streaminfer.bus.protocol import BusError, Unavailable
+from streaminfer.bus.protocol import BusError, Full, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 FIRST_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 2.0
 NAP: Final = 0.1
-"""Seconds that somebody who has other things to do may sleep at once."""
+"""Seconds that a caller with other work may sleep at once."""
 TELL_AGAIN_S: Final = 60.0
 MOST_CAUSES: Final = 100
 
@@ -75,27 +75,34 @@ def gave_up(error: BusError, seconds: float, remedy: str = "") -> Unavailable:
 
 
 def patiently(
-    attempt: Callable[[], T], stopping: Callable[[], bool], beat: Callable[[bool], None], at_most_s: float | None = None
+    attempt: Callable[[], T],
+    stopping: Callable[[], bool],
+    beat: Callable[[bool], None],
+    at_most_s: float | None = None,
+    for_room: bool = False,
 ) -> T | None:
-    """The first result that comes without Unavailable; None where `stopping` comes first.
+    """The first result that comes without Unavailable; None if `stopping` comes first.
 
     `beat` hears of every failure: who waits lives, and is not ready.
 
     Nothing that serves gives up on a bus: a broker may start after its clients, and come back after an hour. A command
-    that a person waits for does, after `at_most_s` seconds: then Unavailable says so.
+    that a person waits for does, after `at_most_s` seconds: then Unavailable says so. With `for_room` a full disk is
+    waited for without end: the bus is there, and its address is right.
     """
     waits, began = Patience(log), time.monotonic()
     while not stopping():
         try:
             return attempt()
         except Unavailable as error:
-            pause = waits.failed(f"waiting for the bus{_limit(at_most_s)}: {error}")
+            limit = None if for_room and isinstance(error, Full) else at_most_s
+            pause = waits.failed(f"waiting for the bus{_limit(limit)}: {error}")
             beat(False)
-            waited = time.monotonic() - began
-            if at_most_s is not None:
-                if waited >= at_most_s:
-                    raise gave_up(error, waited) from error
-                pause = min(pause, at_most_s - waited)
+            if limit is None:
+                began = time.monotonic() if isinstance(error, Full) else began  # it has answered
+            elif (waited := time.monotonic() - began) >= limit:
+                raise gave_up(error, waited) from error
+            else:
+                pause = min(pause, limit - waited)
         time.sleep(pause)
     return None
 

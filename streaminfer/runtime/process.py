@@ -14,10 +14,12 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.runtime import loop, names, schemas
+from streaminfer.runtime import loop, names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.patience import patiently
-from streaminfer.runtime.service import Builder, Service
+from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.role import Builder
+from streaminfer.runtime.service import Service
 from streaminfer.spec import Spec
 
 SUPERVISOR_VARIABLE: Final = "STREAMINFER_SUPERVISOR_PID"

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
-
-from prometheus_client import CollectorRegistry
-
-from streaminfer.bus.protocol import Bus
-from streaminfer.spec import Spec
-from streaminfer.wire.avro import Schemas
 
 
 class Fatal(Exception):
@@ -31,7 +24,3 @@ class Service(Protocol):
 
     def close(self) -> None:
         """Commits what is whole and leaves its group."""
-
-
-Builder = Callable[[Spec, Bus, CollectorRegistry, str | None, Schemas], Service]
-"""Composes a service from a spec, a bus, a metrics registry, the name of its instance and the ids of its schemas."""

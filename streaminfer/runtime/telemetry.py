@@ -71,7 +71,7 @@ class MasterMetrics(_Metrics):
         self.unconverged = self._gauge("unconverged", "Events learned by an algorithm that had not converged")
         self.score = self._gauge(
             "score_per_event",
-            "Mean log predictive density of the events, each under the posterior before its minibatch; NaN of keys",
+            "Mean log predictive density of the events, each under the posterior before its minibatch; NaN with keys",
         )
         self.alarms = self._gauge("drift_alarms", "Alarms of drift so far")
         self.drift = self._gauge(
@@ -112,7 +112,7 @@ class MasterMetrics(_Metrics):
             self.score.set(whole.score / whole.n_events if scored else math.nan)
 
     def left(self, shard: int) -> None:
-        """A shard is somebody else's now."""
+        """Another master has the shard now."""
         self._shards.pop(shard, None)
         self._effective.pop(shard, None)
 

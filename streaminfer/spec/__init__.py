@@ -2,11 +2,11 @@
 
 from streaminfer.spec.advice import advice
 from streaminfer.spec.data import Data
-from streaminfer.spec.drift import Drift, Reaction
-from streaminfer.spec.inference import Inference, StepSize
 from streaminfer.spec.load import SpecError, load_spec, parse_spec
 from streaminfer.spec.schema import json_schema
 from streaminfer.spec.spec import Spec
+from streaminfer.variational.settings import Drift, Inference, Reaction
+from streaminfer.variational.steps import StepSize
 
 __all__ = [
     "Data",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaminfer.models.binary_regression import BinaryRegression
-from streaminfer.models.gaussian_weights import DiagonalWeights, FullWeights
+from streaminfer.models.binary.gaussian_weights import DiagonalWeights, FullWeights
+from streaminfer.models.binary.regression import BinaryRegression
 from streaminfer.spec.spec import Spec
 
 AFFORDABLE: Final = 200

@@ -50,7 +50,7 @@ class SchemaError(ValueError):
 
 
 def reduced(text: str, dated: bool = False) -> Schema:
-    """The schema of a text; raises SchemaError where it is none, is recursive or is too large.
+    """The schema of a text; raises SchemaError if it is none, is recursive or is too large.
 
     Where it is `dated`, a long of one of the MOMENTS is a mapping that keeps its logical type.
     """
@@ -59,7 +59,7 @@ def reduced(text: str, dated: bool = False) -> Schema:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"is no JSON: {error}"[:200]) from None
+        raise SchemaError(f"is not JSON: {error}"[:200]) from None
     schema = _Reduction(dated).of(document, "", 0)
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise SchemaError("must be a record with named fields")
@@ -67,7 +67,7 @@ def reduced(text: str, dated: bool = False) -> Schema:
 
 
 def check_fields(schema: Schema, fields: Sequence[Field], defaults: Mapping[str, Any] | None = None) -> None:
-    """Raises SchemaError where the fields of a model cannot be read by a schema; `defaults` are for those it lacks."""
+    """Raises SchemaError if the fields of a model cannot be read by a schema; `defaults` are for those it lacks."""
     for field in fields:
         types = list(leaves(schema, field))
         if not types and field.name not in (defaults or {}):
@@ -106,7 +106,7 @@ def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
-    """Raises SchemaError where records cannot be written by a reduced schema: odd names, defaults of a wrong type, or
+    """Raises SchemaError if records cannot be written by a reduced schema: odd names, defaults of a wrong type, or
     a time that would be one number in seconds and another in parts of them."""
     for field in fields:
         if field.kind == "time":
@@ -125,14 +125,16 @@ def derived(fields: Sequence[Field]) -> str:
     root: dict[str, Any] = {}
     for field in fields:
         if not all(_NAME.fullmatch(name) for name in field.path):
-            raise SchemaError(f"{field.label}: must have a name that Avro has: letters, digits and _, no digit first")
+            raise SchemaError(
+                f"{field.label}: must have a name that Avro allows: letters, digits and _, not beginning with a digit"
+            )
         here = root
         for name in field.path[:-1]:
             here = here.setdefault(name, {})
             if not isinstance(here, dict):
-                raise SchemaError(f"{field.label}: is inside of what another field says is a value")
+                raise SchemaError(f"{field.label}: is inside the value of another field")
         if isinstance(here.get(field.path[-1]), dict):
-            raise SchemaError(f"{field.label}: is a value that has another field inside")
+            raise SchemaError(f"{field.label}: is a value, but another field is inside it")
         here.setdefault(field.path[-1], "string" if field.is_text else "double")
     return json.dumps(_derived(root, "Event"), sort_keys=True)
 
@@ -160,7 +162,7 @@ def is_local(schema: Schema) -> bool:
 
 
 def unit_of(schema: Schema, field: Field) -> int:
-    """How many of a whole number at a field make a second; raises SchemaError where a union has several units."""
+    """How many of a whole number at a field make a second; raises SchemaError if a union has several units."""
     units = {per_second(found) for found in leaves(schema, field) if found in ("int", "long") or _is_moment(found)}
     if len(units) > 1:
         raise SchemaError(f"{field.label}: is a whole number in several units, it must be in one")
@@ -192,7 +194,7 @@ def leaves(schema: Schema, field: Field) -> Iterator[Any]:
         inner = []
         for each in types:
             if not isinstance(each, dict) or each["type"] != "record":
-                raise SchemaError(f"{field.label}: {name} is looked for in what is no record")
+                raise SchemaError(f"{field.label}: {name} is looked for in something that is not a record")
             found = next((entry["type"] for entry in each["fields"] if entry["name"] == name), None)
             if found is None:
                 return
@@ -215,7 +217,7 @@ class _Reduction:
         if isinstance(schema, list):
             return self._union([self.of(branch, namespace, depth + 1) for branch in schema])
         if not isinstance(schema, dict) or "type" not in schema:
-            raise SchemaError("has a type that is no name, list or mapping with a type")
+            raise SchemaError("has a type that is not a name, a list or a mapping with a type")
         kind = schema["type"]
         if kind in ("array", "map"):
             return self._collection(kind, schema, namespace, depth)
@@ -257,7 +259,7 @@ class _Reduction:
         made: dict[str, Any] = {}
         for each in _list(schema.get("fields"), "fields"):
             if not isinstance(each, dict):
-                raise SchemaError("has a field that is no mapping")
+                raise SchemaError("has a field that is not a mapping")
             name = _text(each.get("name"), "the name of a field")
             if name in made:
                 raise SchemaError(f"has the field {name[:100]} twice in one record")
@@ -271,7 +273,7 @@ class _Reduction:
         if full not in self._named:
             full = name
         if full not in self._named:
-            raise SchemaError(f"uses {name[:100]}, which is no type")
+            raise SchemaError(f"uses {name[:100]}, which is not a type")
         kept = self._named[full]
         if kept is None:
             raise SchemaError(f"is recursive: {name[:100]} holds itself")
@@ -303,17 +305,17 @@ def _full(name: str, namespace: Any) -> str:
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
-        raise SchemaError(f"has something that should be {what} and is no text")
+        raise SchemaError(f"has something that should be {what} and is not a text")
     return value
 
 
 def _list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
-        raise SchemaError(f"has {what} that are no list")
+        raise SchemaError(f"has {what} that are not a list")
     return value
 
 
 def _size(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_FIXED:
-        raise SchemaError(f"has a fixed type whose size is none from 0 to {MAX_FIXED}")
+        raise SchemaError(f"has a fixed type whose size is not from 0 to {MAX_FIXED}")
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ PATH: Final = Text(
 
 
 def _with_partitions(data: dict[str, Any]) -> dict[str, Any]:
-    """The spec's own topic has four partitions where it does not say; somebody else's has what it has."""
+    """The spec's own topic has four partitions if it does not say; an external one has what it has."""
     own = data["topic"] is None and data["partitions"] is None
     return {**data, "partitions": PARTITIONS} if own else data
 
@@ -50,7 +50,7 @@ DATA: Final = Section(
         Option(
             "topic",
             TOPIC,
-            "A topic that somebody else fills; it is only ever read. Not set means {name}.events, the spec's own.",
+            "An external topic, which is only read. Not set means {name}.events, the spec's own.",
             None,
         ),
         Option(
@@ -90,7 +90,7 @@ DATA: Final = Section(
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where events come from. `partitions` is None where `topic` is somebody else's."""
+    """Where events come from. `partitions` is None if `topic` is external."""
 
     format: str
     partitions: int | None
@@ -104,7 +104,7 @@ class Data:
 
 
 def check_data(name: str, data: Mapping[str, Any]) -> None:
-    """Raises OptionsError where options are right one by one but not together."""
+    """Raises OptionsError if options are right one by one but not together."""
     for option in ("schema", "schema_id"):
         if data[option] is not None and data["format"] != "avro":
             rule = f"must only be set with data.format: avro, and the format is {data['format']}; leave it out"
@@ -169,15 +169,15 @@ def _schema_of(option: str, value: object, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        raise OptionsError(option, f"is no schema that can be read here: {error}{remedy}", value) from error
+        raise OptionsError(option, f"is not a schema that can be read here: {error}{remedy}", value) from error
 
 
 def read_schema(folder: Path, file: str) -> str:
-    """The text of the file that `schema` names; raises OptionsError where it cannot be read."""
+    """The text of the file that `schema` names; raises OptionsError if it cannot be read."""
     path = folder / file
     try:
         if not path.is_file():
-            raise OptionsError("schema", f"must name a file, and {path} is none", file)
+            raise OptionsError("schema", f"must name a file, and {path} is not a file", file)
         with path.open("rb") as stream:
             return stream.read(MAX_BYTES + 1).decode()
     except (OSError, ValueError) as error:
@@ -196,5 +196,5 @@ def located(fields: Sequence[Field], paths: Mapping[str, str], others: Sequence[
         if name not in names:
             raise OptionsError(f"fields.{name}", unknown_name(name, names, "field of the model"), path)
     return tuple(
-        replace(each, path=tuple(paths[each.name].split("."))) if each.name in paths else each for each in fields
+        each._replace(path=tuple(paths[each.name].split("."))) if each.name in paths else each for each in fields
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from streaminfer.models.options import Integer, Number, Option, Section, WordOr
+from streaminfer.variational.settings import Drift, Reaction
 
 REPORT: Final = "report"
 
@@ -26,7 +26,7 @@ DRIFT: Final = Section(
         Option(
             "events_per_false_alarm",
             Number(minimum=1.0, maximum=1e15),
-            "Without drift there is on average at most one alarm in so many events.",
+            "Without drift there is on average at most one alarm in this many events.",
             1e7,
         ),
         Option(
@@ -38,23 +38,6 @@ DRIFT: Final = Section(
         Option("react", WordOr(REPORT, REACTION), "What an alarm does beyond being reported.", REPORT),
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reaction:
-    """Forgetting after an alarm: all that is held halves every `half_life_events`, for the next `for_events`."""
-
-    half_life_events: float
-    for_events: int
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """When there is an alarm, and what follows; None: nothing but the report."""
-
-    events_per_false_alarm: float
-    block_events: int
-    react: Reaction | None = None
 
 
 def made(options: Mapping[str, Any]) -> Drift:

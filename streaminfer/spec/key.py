@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from streaminfer.models.keys import MAX_BYTES, WHOLE_NUMBER
-from streaminfer.models.model import Model
+from streaminfer.models.model import AnyModel, Conjugate, DomainError
 from streaminfer.models.options import Choice, Integer, Number, Option, OptionsError, Problem, Section, Text
 
 RECORD: Final = 1 << 20
@@ -35,7 +36,8 @@ KEY: Final = Section(
         Option(
             "expire_after",
             Number(minimum=0.001, maximum=1e12),
-            "A key without events for so many seconds, by the timestamps of records, is dropped. Not set means never.",
+            "A key without events for this many seconds, by the timestamps of records, is dropped. Not set "
+            "means never.",
             None,
         ),
         Option(
@@ -73,6 +75,24 @@ class Key:
         return self.default == "pooled"
 
 
+def prior_text(model: Conjugate) -> str:
+    """The prior of a model as a manifest has it."""
+    return json.dumps(dict(model.prior_options), sort_keys=True)
+
+
+def prior_from(model: Conjugate, text: str) -> Conjugate:
+    """The model with the prior of a manifest; raises DomainError if that is not the section of a spec."""
+    try:
+        if len(text) > MAX_PRIOR:
+            raise ValueError(f"{len(text)} characters")
+        prior = json.loads(text)
+        if not isinstance(prior, dict):
+            raise ValueError("it is not an object")
+        return model.with_prior(prior)
+    except (ValueError, TypeError, KeyError, RecursionError, OptionsError) as error:
+        raise DomainError(f"prior: must be the section of a spec: {error}"[:300]) from error
+
+
 def column_bytes(size: int, label: int) -> int:
     """What an increment has of a key: the label and its length, five numbers at most, and the statistics."""
     return 2 + label + 8 * (5 + size)
@@ -81,21 +101,21 @@ def column_bytes(size: int, label: int) -> int:
 def tape_bytes(size: int, columns: int) -> int:
     """Bytes of records of `rows` after which a minibatch is cut: then all may be of different keys.
 
-    A row of so many columns of 8 bytes becomes a key's part of an increment; the record that fills a minibatch is in
+    A row of N columns of 8 bytes becomes a key's part of an increment; the record that fills a minibatch is in
     it, so one is left free. Below 1 even that one does not fit.
     """
     return MAX_COLUMNS * 8 * columns // column_bytes(size, WHOLE_NUMBER) - RECORD
 
 
-def check_key(kind: str, model: Model, minibatch: int, columns: int | None, field: str) -> None:
-    """Raises OptionsError where there cannot be one posterior for each value of a field.
+def check_key(kind: str, model: AnyModel, minibatch: int, columns: int | None, field: str) -> None:
+    """Raises OptionsError if there cannot be one posterior for each value of a field.
 
-    `columns`: how many a row has where a record has many events; None where it is one.
+    `columns`: how many a row has where a record has many events; None if it is one.
     """
     if model.needs_base:
         rule = (
-            f"cannot be set with {kind}: its increments depend on a posterior, and workers hold none of a key; "
-            "leave it out, or take a spec and a topic for each key"
+            f"cannot be set with {kind}: its increments depend on a posterior, and workers hold no posterior of a key; "
+            "leave it out, or use a spec and a topic for each key"
         )
         raise OptionsError("key", rule, field)
     if model.size > MAX_STATISTICS:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
 from streaminfer.models import MODELS
+from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
@@ -19,6 +20,7 @@ from streaminfer.spec.data import DATA, Data, check_data, check_format, read_sch
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
 from streaminfer.spec.words import check_words, with_words
+from streaminfer.variational.methods import METHODS, method_of
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
@@ -70,7 +72,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     if name is not None:
         NAME.check(name, "name", problems)
     data = DATA.check(_section(document, "data"), "data", problems)
-    inference = inference_section.INFERENCE.check(_section(document, "inference"), "inference", problems)
+    inference = inference_section.checked(_section(document, "inference"), problems)
     drift = None if document.get("drift") is None else drift_section.DRIFT.check(document["drift"], "drift", problems)
     given = document.get("key")
     key = None if given is None else NameOrSection().check(given, "key", problems)
@@ -88,7 +90,8 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         spec = Spec(
-            str(name), Data(**data, schema_text=text), model, inference_section.made(inference), _plain(filled),
+            str(name), Data(**data, schema_text=text), cast(Model, model), inference_section.made(inference),
+            _plain(filled),
             None if drift is None else drift_section.made(drift), None if key is None else Key(**key),
         )  # fmt: skip
         fields = spec.event_fields
@@ -98,7 +101,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
             check_words(kind, spec.data.format, react, spec.inference, spec.shards)
         check_format(spec.data, fields)
     with _together("inference", file):
-        inference_section.check_inference(kind, model, spec.inference)
+        inference_section.check_inference(kind, model, inference)
     if key is not None:
         with _together("", file):
             check_key(kind, model, spec.inference.minibatch, spec.row_columns, key["field"])
@@ -111,10 +114,10 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
 def _check_alone(spec: Spec, file: str) -> None:
     """What one posterior for all may have, and those of keys may not."""
     if spec.inference.windowed:
-        rule = "must be half_life_events or half_life_seconds where there is a key: panes of keys are not kept"
+        rule = "must be half_life_events or half_life_seconds with a key: panes of keys are not kept"
         raise SpecError(file, [Problem("inference.forget", rule, spec.inference.forget)])
     if spec.drift is not None:
-        rule = "must not be set with key: the scores of different keys are not alike"
+        rule = "must not be set with key: scores of different keys cannot be compared"
         raise SpecError(file, [Problem("drift", rule, spec.document["drift"])])
 
 
@@ -125,19 +128,20 @@ def _check_window(spec: Spec, file: str) -> None:
     (forget,) = (spec.inference.forget or {}).keys()
     if spec.model.exactness != "exact" or spec.model.needs_base:
         rule = (
-            "needs a model with exact statistics, as what leaves the window must leave nothing behind; take "
+            "needs a model with exact statistics, as what leaves the window must leave nothing behind; use "
             f"{forget.replace('window', 'half_life')}"
         )
         raise SpecError(file, [Problem(f"inference.forget.{forget}", rule, spec.kind)])
     if spec.drift is not None and spec.drift.react is not None:
-        rule = f"must be report where inference.forget has {forget}: what is in a window counts fully"
+        rule = f"must be report if inference.forget has {forget}: what is in a window counts fully"
         raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
 
 
 def _check_reaction(spec: Spec, file: str) -> None:
     """A reaction decays sums of statistics; svi holds none, and forgets by its steps."""
-    if spec.inference.method != "svb" and spec.drift is not None and spec.drift.react is not None:
-        rule = f"must be report with the method {spec.inference.method}: only svb can forget faster"
+    if not method_of(spec.inference).forgets and spec.drift is not None and spec.drift.react is not None:
+        able = " and ".join(method.name for method in METHODS.values() if method.forgets)
+        rule = f"must be report with the method {spec.inference.method}: only {able} can forget faster"
         raise SpecError(file, [Problem("drift.react", rule, spec.document["drift"]["react"])])
 
 
@@ -149,7 +153,7 @@ def _refuse_excess(document: object, file: str) -> None:
         if depth > MAX_DEPTH:
             raise SpecError(file, [Problem("(file)", f"must be nested at most {MAX_DEPTH} levels deep", "more")])
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
-            rule = f"must hold no whole number of more than {MAX_BITS} bits"
+            rule = f"must not hold a whole number of more than {MAX_BITS} bits"
             raise SpecError(file, [Problem("(file)", rule, f"{value.bit_length()} bits")])
         if isinstance(value, Mapping):
             left.extend((item, depth + 1) for pair in value.items() for item in pair)
@@ -225,7 +229,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = key_node.value
             if isinstance(key_node, yaml.ScalarNode) and key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} appears twice", key_node.start_mark)
             if isinstance(key_node, yaml.ScalarNode):
                 seen.add(key)
         return super().construct_mapping(node, deep)

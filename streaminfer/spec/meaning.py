@@ -75,7 +75,7 @@ def _subsets(names: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def text_of(meaning: Meaning) -> bytes | None:
-    """The meaning as JSON, with hashes for what is long; None where it is still too long."""
+    """The meaning as JSON, with hashes for what is long; None if it is still too long."""
     text = json.dumps(_shortened(meaning), sort_keys=True, separators=(",", ":")).encode()
     return text if len(text) <= MOST_TEXT else None
 
@@ -101,7 +101,7 @@ def differences(there: Meaning, here: Meaning) -> list[str]:
     """What is not the same, a field and both values each: `there` is as `read` gives it, `here` is that of a spec."""
     fields = _flat(there), _flat(_shortened(here))
     return [
-        f"{_printable(name)} is {_value(fields[0], name)} there and {_value(fields[1], name)} here"
+        f"{_printable(name)} is {_value(fields[0], name)} in that spec and {_value(fields[1], name)} in this one"
         for name in sorted(fields[0].keys() | fields[1].keys())
         if fields[0].get(name) != fields[1].get(name)
     ]

@@ -72,7 +72,7 @@ def built(kind: str, options: Mapping[str, Any]) -> Model:
 
 @contextmanager
 def _reported(doing: str, kind: str) -> Iterator[None]:
-    """What somebody else's code raises, as a problem of the spec: type and text, never a traceback."""
+    """What a user's code raises, as a problem of the spec: type and text, never a traceback."""
     try:
         yield
     except OptionsError:

@@ -12,27 +12,29 @@ from typing import Any, Final
 import numpy as np
 
 from streaminfer.models.events import RULES, Field
-from streaminfer.models.model import Conjugate, Filter, Latent, Model
+from streaminfer.models.model import AnyModel, Conjugate, Filter, Latent, Model
 from streaminfer.models.options import Option, Section
-from streaminfer.spec.inference import METHODS
+from streaminfer.variational.methods import METHODS
 
 EXACTNESS: Final = ("exact", "bound", "approximate")
 FIELD_KINDS: Final = tuple(kind for kind in RULES if kind not in {"key", "time", "tokens"})
 LONGEST: Final = 200
+ALL: Final = (AnyModel, Model)
+"""What every model of a user is."""
 SORTS: Final[Mapping[str, type]] = {"statistics": Conjugate, "expected": Latent, "absorb": Filter}
 """The sort of a model, by the member that no other sort has."""
 
 
 def of_class(made: type[Any]) -> Iterator[str]:
     """What of a class is not as `Model` and its sort ask."""
-    for sort in (Model, *_sorts(made)):
-        said = f"which {'every model' if sort is Model else f'a {sort.__name__} model'} has"
+    for sort in (*ALL, *_sorts(made)):
+        said = f"which {'every model' if sort in ALL else f'a {sort.__name__} model'} has"
         yield from (f"has no {name}, {said}" for name in inspect.get_annotations(sort) if not hasattr(made, name))
         yield from (f"has no method {name}, {said}" for name in _methods(sort) if not _is_method(made, name))
     if not _sorts(made):
         yield f"has none of the methods {', '.join(SORTS)}, one of which says how it learns from events"
     if not isinstance(made.kind, str):
-        yield f"has a kind that is no text, but {_short(made.kind)}"
+        yield f"has a kind that is not a text, but {_short(made.kind)}"
     yield from _of_options(made.options)
     yield from _of_inference(made)
 
@@ -40,9 +42,9 @@ def of_class(made: type[Any]) -> Iterator[str]:
 def _of_options(section: Any) -> Iterator[str]:
     """The last one is the prior, of which nothing is required: a spec may leave it out."""
     if not isinstance(section, Section):
-        yield f"has options that are no Section, but {_short(section)}"
+        yield f"has options that are not a Section, but {_short(section)}"
     if not section.options or not all(isinstance(option, Option) for option in section.options):
-        yield f"has options that are no Section of one Option or more, but {_short(section)}"
+        yield f"has options that are not a Section of one Option or more, but {_short(section)}"
     if any(option.name == "kind" for option in section.options):
         yield "has an option named kind, which in a spec is the name of the class"
     prior = section.options[-1]
@@ -54,12 +56,12 @@ def _of_options(section: Any) -> Iterator[str]:
 def _of_inference(made: Any) -> Iterator[str]:
     methods, sorts = made.methods, _sorts(made)
     if not isinstance(methods, tuple) or not methods or not all(method in METHODS for method in methods):
-        yield f"has methods that are no tuple of one or more of {', '.join(METHODS)}, but {_short(methods)}"
+        yield f"has methods that are not a tuple of one or more of {', '.join(METHODS)}, but {_short(methods)}"
     for method in ("svi", "memoized"):
         if method in methods and Latent not in sorts:
             yield f"has {method} among its methods, which needs expected and elbo"
     if made.exactness not in EXACTNESS:
-        yield f"has an exactness that is none of {', '.join(EXACTNESS)}, but {_short(made.exactness)}"
+        yield f"has an exactness that is not one of {', '.join(EXACTNESS)}, but {_short(made.exactness)}"
     if not isinstance(made.needs_base, bool):
         yield f"has a needs_base that is neither True nor False, but {_short(made.needs_base)}"
     if Conjugate not in sorts and not made.needs_base:
@@ -68,39 +70,39 @@ def _of_inference(made: Any) -> Iterator[str]:
 
 def of_model(model: Any) -> Iterator[str]:
     """What of a model is not as its sort asks; it ends with the posterior of no events."""
-    for sort in (Model, *_sorts(model)):
+    for sort in (*ALL, *_sorts(model)):
         yield from (f"has no {name}" for name in _properties(sort) if not hasattr(model, name))
     fields = model.fields
     if not isinstance(fields, tuple) or not fields or not all(isinstance(each, Field) for each in fields):
-        yield f"has fields that are no tuple of one Field or more, but {_short(fields)}"
+        yield f"has fields that are not a tuple of one Field or more, but {_short(fields)}"
     known = ", ".join(FIELD_KINDS)
     odd = (each for each in fields if each.kind not in FIELD_KINDS)
     yield from (
-        f"has a field {_short(each.name)} whose kind is none of {known}, but {_short(each.kind)}" for each in odd
+        f"has a field {_short(each.name)} whose kind is not one of {known}, but {_short(each.kind)}" for each in odd
     )
     names = [each.name for each in fields]
     if len(set(names)) < len(names):
         yield f"has two fields of one name among {_short(names)}"
     if not isinstance(model.labels, Mapping):
-        yield f"has labels that are no mapping, but {_short(model.labels)}"
+        yield f"has labels that are not a mapping, but {_short(model.labels)}"
     yield from _of_no_events(model)
 
 
 def _of_no_events(model: Any) -> Iterator[str]:
     size, empty = model.size, model.empty()
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        yield f"has a size that is no whole number above 0, but {_short(size)}"
+        yield f"has a size that is not a whole number above 0, but {_short(size)}"
     if not _is_vector(empty) or len(empty) != size:
-        yield f"has an empty() that is no array of {size} finite numbers of float64, but {_short(empty)}"
+        yield f"has an empty() that is not an array of {size} finite numbers of float64, but {_short(empty)}"
     if not np.all(model.proper(empty[None])):
         yield "has a proper() that refuses empty()"
     prior = model.posterior(empty)
     if not isinstance(prior.family, str) or not 1 <= len(prior.family) <= LONGEST:
-        yield f"has a posterior whose family is no text of 1 to {LONGEST} characters, but {_short(prior.family)}"
+        yield f"has a posterior whose family is not a text of 1 to {LONGEST} characters, but {_short(prior.family)}"
     if not _is_vector(prior.natural):
-        yield f"has a posterior whose natural is no array of finite numbers of float64, but {_short(prior.natural)}"
+        yield f"has a posterior whose natural is not an array of finite numbers of float64, but {_short(prior.natural)}"
     if not prior.moments():
-        yield "has a posterior whose moments() name no parameter"
+        yield "has a posterior whose moments() do not name a parameter"
     if hasattr(model, "inputs"):
         yield from _of_predictions(model, prior)
 
@@ -109,15 +111,15 @@ def _of_predictions(model: Any, prior: Any) -> Iterator[str]:
     """A model need not predict; one with inputs does."""
     inputs, outputs = model.inputs, getattr(model, "outputs", None)
     if not isinstance(inputs, tuple) or not all(each in model.fields for each in inputs):
-        yield f"has inputs that are no tuple of some of its fields, but {_short(inputs)}"
+        yield f"has inputs that are not a tuple of some of its fields, but {_short(inputs)}"
     if not isinstance(outputs, tuple) or not all(isinstance(each, str) for each in outputs):
-        yield f"has inputs, but no outputs that are a tuple of texts, but {_short(outputs)}"
+        yield f"has inputs, but outputs that are not a tuple of texts, but {_short(outputs)}"
     if not callable(getattr(prior, "predict", None)):
         yield "has inputs, but a posterior without the method predict"
     found = prior.predict(np.empty((0, len(inputs))), 0.95)
     if not isinstance(found, dict) or not found or not all(map(_is_of_no_rows, found.items())):
         yield (
-            "has a posterior whose predict() of no rows is no dictionary of names with arrays (0,) or (0, k), but "
+            "has a posterior whose predict() of no rows is not a dictionary of names with arrays (0,) or (0, k), but "
             f"{_short(found)}"
         )
     if outputs and any(each.ndim == 2 and each.shape[1] != len(outputs) for each in found.values()):

@@ -9,7 +9,7 @@ from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec import own
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
-from streaminfer.spec.inference import INFERENCE
+from streaminfer.spec.inference import EVERY
 from streaminfer.spec.key import NameOrSection
 from streaminfer.spec.spec import NAME
 
@@ -24,7 +24,7 @@ def json_schema() -> dict[str, Any]:
             "name": {**NAME.json_schema(), "description": "Prefix of every topic, group and transactional id."},
             "data": _optional({**DATA.json_schema(), "description": "Where events come from."}),
             "model": {"description": "What is inferred.", "oneOf": [*map(_model, MODELS), _own_model()]},
-            "inference": _optional({**INFERENCE.json_schema(), "description": "How events become a posterior."}),
+            "inference": _optional({**EVERY.json_schema(), "description": "How events become a posterior."}),
             "drift": _optional({**DRIFT.json_schema(), "description": "When to raise an alarm, and what to do then."}),
             "key": _key(),
         },

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Any, Final
 
 from streaminfer.models.events import Field
-from streaminfer.models.lda import Lda
-from streaminfer.models.model import Model
+from streaminfer.models.lda.model import Lda
+from streaminfer.models.model import AnyModel, Model
 from streaminfer.models.options import Text
 from streaminfer.spec import meaning
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
-from streaminfer.spec.drift import Drift
-from streaminfer.spec.inference import Inference
 from streaminfer.spec.key import Key
 from streaminfer.spec.words import digest
+from streaminfer.variational import methods
+from streaminfer.variational.settings import Drift, Inference
 
 NAME: Final = Text(r"[a-z][a-z0-9-]{0,39}", "a lower-case letter, then up to 39 letters, digits or hyphens")
 
@@ -29,6 +29,7 @@ class Spec:
     name: str
     data: Data
     model: Model
+    """A model of words is only what `AnyModel` says, and its posterior is asked of `words`."""
     inference: Inference
     document: Mapping[str, Any]
     drift: Drift | None = None
@@ -51,15 +52,16 @@ class Spec:
             return self.words.shards
         return 1 if self.key is None else self.key.shards
 
-    @property
+    @cached_property
     def words(self) -> Lda | None:
         """The model, where its parameters are by words."""
-        return self.model if isinstance(self.model, Lda) else None
+        model: AnyModel = self.model
+        return model if isinstance(model, Lda) else None
 
     @property
-    def by_rows(self) -> bool:
-        """Whether the posterior has a row for each of very many keys or words, and snapshots those that changed."""
-        return self.key is not None or self.words is not None
+    def expires(self) -> bool:
+        """Whether idle keys are dropped."""
+        return self.key is not None and self.key.expire_after is not None
 
     @property
     def pooled(self) -> bool:
@@ -74,11 +76,11 @@ class Spec:
     @property
     def times_matter(self) -> bool:
         """Whether the posterior depends on the times of events, or of their records."""
-        return self.inference.by_time or (self.key is not None and self.key.expire_after is not None)
+        return self.inference.by_time or self.expires
 
     @cached_property
     def key_field(self) -> Field | None:
-        """Where an event's key is; None where there is one posterior for all."""
+        """Where an event's key is; None if there is one posterior for all."""
         if self.key is None:
             return None
         path = self.data.fields.get(self.key.field)
@@ -86,7 +88,7 @@ class Spec:
 
     @cached_property
     def time_field(self) -> Field | None:
-        """Where an event's time is; None where it does not matter, or is the record's."""
+        """Where an event's time is; None if it does not matter, or is the record's."""
         if self.data.timestamp is None or not self.inference.by_time:
             return None
         return Field("timestamp", "time", path=tuple(self.data.timestamp.split(".")))
@@ -128,7 +130,7 @@ class Spec:
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
         if paths:
             said["fields"] = paths
-        said |= self.inference.meaning
+        said |= methods.meaning(self.inference)
         if self.time_field is not None:
             said["timestamp"] = list(self.time_field.path)
         if self.key is not None and self.key_field is not None:

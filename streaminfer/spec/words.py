@@ -8,12 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from streaminfer.models.bags import MAX_BYTES
-from streaminfer.models.lda import Lda
+from streaminfer.models.lda.bags import MAX_BYTES
+from streaminfer.models.lda.model import Lda
+from streaminfer.models.lda.vocabulary import MOST, fault
 from streaminfer.models.options import OptionsError
-from streaminfer.models.vocabulary import MOST, fault
-from streaminfer.spec.drift import Reaction
-from streaminfer.spec.inference import Inference
+from streaminfer.variational.settings import Inference, Reaction
 
 FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
 
@@ -28,7 +27,7 @@ def _read(folder: Path, file: str) -> tuple[str, ...]:
     path = folder / file
     try:
         if not path.is_file():
-            raise OptionsError("vocabulary", f"must be a list of words or name a file, and {path} is none", file)
+            raise OptionsError("vocabulary", f"must be a list of words or name a file, and {path} is not a file", file)
         if path.stat().st_size > FILE_BYTES:
             raise OptionsError("vocabulary", f"must name a file of at most {FILE_BYTES} bytes", file)
         with path.open("rb") as stream:
@@ -63,9 +62,11 @@ def digest(words: Sequence[str]) -> str:
 def check_words(kind: str, form: str, react: Reaction | None, inference: Inference, shards: int) -> None:
     """Raises OptionsError, with the section in its name, where something is set that words cannot have."""
     if form != "json":
-        raise OptionsError("data.format", f"must be json with the model {kind}: documents are no rows of numbers", form)
+        raise OptionsError(
+            "data.format", f"must be json with the model {kind}: documents are not rows of numbers", form
+        )
     if inference.forget is not None:
-        rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or take svi with constant steps"
+        rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or use svi with constant steps"
         raise OptionsError("inference.forget", rule, dict(inference.forget))
     if inference.n_epochs > 1 and shards > 1:
         rule = (

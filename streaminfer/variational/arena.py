@@ -101,7 +101,7 @@ class Arena:
             row = int(self.after[row])
 
     def idle(self, before: float, most: int) -> list[bytes]:
-        """At most so many keys whose newest timestamp is before a moment."""
+        """At most N keys whose newest timestamp is before a moment."""
         rows = np.flatnonzero(self.stamps[: len(self.labels)] < before)[:most]
         return [self.labels[row] for row in rows.tolist()]
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streaminfer.models.model import Model, Posterior, Vector
-from streaminfer.spec import Inference
-from streaminfer.variational import blend
-from streaminfer.variational.snapshot import Snapshot
+from streaminfer.models.model import AnyModel, Model, Posterior, Vector
 
 
 class Base(NamedTuple):
@@ -24,13 +21,7 @@ def prior(model: Model) -> Base:
     return Base(0, 0, model.empty(), model.posterior(model.empty()))
 
 
-def of(model: Model, inference: Inference, snapshot: Snapshot) -> Base:
-    """What a snapshot offers to start from."""
-    statistics = blend.iterate(model, inference, snapshot)
-    return Base(snapshot.version, snapshot.n_events, statistics, model.posterior(statistics))
-
-
-def too_old(model: Model, n_events: int, base_events: int) -> bool:
+def too_old(model: AnyModel, n_events: int, base_events: int) -> bool:
     """Whether more events came after a base than it had itself, beyond those that a model wants in their order.
 
     So an approximate posterior starts serially, and more minibatches may be learned side by side the more is known:
@@ -39,8 +30,8 @@ def too_old(model: Model, n_events: int, base_events: int) -> bool:
     return n_events - base_events > side_by_side(model, base_events)
 
 
-def side_by_side(model: Model, base_events: int) -> int:
-    """How many events may be learned from a base of so many, at most, before there is a newer one."""
+def side_by_side(model: AnyModel, base_events: int) -> int:
+    """How many events may be learned from a base of N, at most, before there is a newer one."""
     return max(0, base_events - int(getattr(model, "serial_events", 0)))
 
 

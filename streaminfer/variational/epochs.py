@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
+from streaminfer.models.options import Integer, Option
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
+
+OPTION: Final = Option(
+    "epochs",
+    Integer(1, 10_000),
+    "Passes over the data that exists when no more arrives; later data is seen once. Not set means 1.",
+    None,
+)
 
 
 def met(snapshot: Snapshot, found: Mapping[int, int], kept: bool) -> Snapshot:

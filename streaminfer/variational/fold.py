@@ -1,65 +1,33 @@
-"""How the master takes increments into the posterior: the fold `add`, by svi `blend`, by memoized `replace`.
+"""How the master takes increments into a posterior, by the fold of the spec's method: add, blend or replace.
 
 An increment continues the frontier of its partition or it is dropped; nothing is held. So every event is in the
-posterior exactly once, whatever workers repeat. Where there are several epochs, it is visited once in each.
+posterior exactly once, whatever workers repeat. With several epochs, it is visited once in each.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from streaminfer.models.model import Counting, DomainError, Model
-from streaminfer.spec import Drift, Inference
-from streaminfer.variational import blend, drift, epochs, memoized
+from streaminfer.models.model import Model
+from streaminfer.variational import epochs
 from streaminfer.variational.base import too_old
-from streaminfer.variational.forgetting import Clocks, Forgetting, total
+from streaminfer.variational.drift import watching
+from streaminfer.variational.drift.reaction import hastened
+from streaminfer.variational.forgetting.decay import Forgetting
 from streaminfer.variational.increment import Increment
-from streaminfer.variational.reaction import hastened
+from streaminfer.variational.methods import adding, method_of
+from streaminfer.variational.outcomes import Outcome, place
+from streaminfer.variational.settings import PLAIN, Drift, Inference
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.variational.tree import Tree
 
-DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
-ROOM: Final = 1 + 1e-9
-"""What roundings may add to a sum of weights, times."""
 LARGEST_SCORE: Final = 1e300
 """Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
-
-
-class Outcome(Enum):
-    """What became of an increment."""
-
-    FOLDED = "folded"
-    DAMPED = "damped"
-    REJECTED = "rejected"
-    BEHIND = "behind"
-    AHEAD = "ahead"
-    UNKNOWN_PARTITION = "unknown-partition"
-    STALE_BASE = "stale-base"
-
-    @property
-    def moved(self) -> bool:
-        """Whether the frontier moved."""
-        return self in _MOVED
-
-
-_MOVED: Final = {Outcome.FOLDED, Outcome.DAMPED, Outcome.REJECTED}
 
 
 def start(model: Model, fingerprint: str) -> Snapshot:
     """The prior: no event, no partition known."""
     return Snapshot(fingerprint, 0, model.empty(), {})
-
-
-class Held(NamedTuple):
-    """The part of a snapshot that is inferred."""
-
-    statistics: NDArray[np.float64]
-    clocks: Clocks
 
 
 def add(
@@ -69,42 +37,31 @@ def add(
     fresh_from: int,
     forgetting: Forgetting | None = None,
     watch: Drift | None = None,
-    inference: Inference | None = None,
+    inference: Inference = PLAIN,
     base_events: int | None = None,
 ) -> tuple[Snapshot, Outcome]:
-    """eta <- eta + delta where the increment begins at the frontier, else no change but a count.
+    """A snapshot with the increment if that begins at the frontier, else no change but a count.
 
-    By svi, as `inference` says, it is a step instead (see `blend`), by memoized a batch that is replaced (see
-    `memoized`). With `base_events`, the events that the increment's base had, one whose base is too old is left to the
-    worker to compute again (see `base.too_old`).
-
-    With forgetting, what is held of earlier events is decayed first (see `forgetting`), never the prior. With `watch`,
-    scores are watched for drift, and after an alarm more may be forgotten (see `reaction`).
-
-    A sum outside the family's domain (seed's errata on asynchronous SVB) is left to the worker to compute again if its
-    base is older than version `fresh_from`, else damped, else taken as no change; all are counted.
+    With `base_events`, the events that the increment's base had, one whose base is too old is left to the worker to
+    compute again (see `base.too_old`). With forgetting, what is held of earlier events is decayed first (see
+    `forgetting`), never the prior. With `watch`, scores are watched for drift, and after an alarm more may be forgotten
+    (see `reaction`). `fresh_from` is the oldest base on which a worker need not compute again (see `adding`).
     """
-    method, n_epochs = ("svb", 1) if inference is None else (inference.method, inference.n_epochs)
-    outcome, taken = place(snapshot, increment, n_epochs), snapshot
-    if outcome is Outcome.FOLDED and method == "memoized":
-        begins = snapshot.batches.get(increment.partition, Tree()).begins
-        outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
+    method, taken = method_of(inference), snapshot
+    outcome = place(snapshot, increment, inference.n_epochs)
+    if outcome is Outcome.FOLDED and not method.fits(snapshot, increment):
+        outcome = Outcome.AHEAD
     if outcome is Outcome.FOLDED:
         needs_base = model.needs_base and increment.n_events > 0
         if needs_base and base_events is not None and too_old(model, snapshot.n_events, base_events):
             outcome = Outcome.STALE_BASE
-        elif inference is not None and method == "memoized":
-            taken, outcome = _visited(model, inference, snapshot, increment)
-        elif inference is not None and method == "svi":
-            taken, outcome = _stepped(model, inference, snapshot, increment)
         else:
-            taken, outcome = _added(model, snapshot, increment, fresh_from, _reacting(snapshot, forgetting, watch))
+            now = _reacting(snapshot, forgetting, watch)
+            taken, outcome = method.fold(model, inference, snapshot, increment, fresh_from, now)
     if not outcome.moved:
         return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
     if forgetting is not None and (outcome is Outcome.REJECTED or not increment.n_events):
-        held = Held(taken.statistics, taken.clocks)
-        held = _taken(model, held, forgetting.passed(model, held.clocks, increment))
-        taken = replace(taken, statistics=held.statistics, clocks=held.clocks)
+        taken = adding.passed(model, taken, increment, forgetting)
     return accounted(taken, snapshot, increment, outcome, watch), outcome
 
 
@@ -147,130 +104,12 @@ def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | 
     return hastened(forgetting, watch.react, snapshot.n_events - seen.alarm_at)
 
 
-def watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drift | None) -> drift.State | None:
+def watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drift | None) -> watching.State | None:
     """What is known of drift once an increment of `absorbed` events is in."""
     if watch is None:
         return None
-    state = drift.started(snapshot.drift, watch.block_events)
+    state = watching.started(snapshot.drift, watch.block_events)
     if absorbed == 0:
         return state
-    scored = drift.Scored(increment.partition, increment.end, absorbed, increment.score)
-    return drift.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)
-
-
-def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcome:
-    """Where an increment stands to the frontier of its partition, (epoch, position).
-
-    Once the ends are fixed none may reach beyond them from before, and in no pass but the last any may begin there.
-    """
-    frontier = snapshot.frontier.get(increment.partition)
-    if frontier is None:
-        return Outcome.UNKNOWN_PARTITION
-    here, there = (snapshot.epoch, frontier), (increment.epoch, increment.begin)
-    if here != there:
-        return Outcome.BEHIND if there < here else Outcome.AHEAD
-    end = snapshot.ends.get(increment.partition)
-    if end is not None and increment.end > end and (frontier < end or snapshot.epoch < n_epochs - 1):
-        return Outcome.AHEAD
-    return Outcome.FOLDED
-
-
-def _added(
-    model: Model, snapshot: Snapshot, increment: Increment, fresh_from: int, forgetting: Forgetting | None
-) -> tuple[Snapshot, Outcome]:
-    if not increment.n_events:
-        return snapshot, Outcome.FOLDED
-    held = Held(snapshot.statistics, snapshot.clocks)
-    held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
-    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
-    n_events = snapshot.n_events + absorbed
-    return replace(snapshot, statistics=held.statistics, clocks=held.clocks, n_events=n_events), outcome
-
-
-def _guarded(
-    model: Model, held: Held, increment: Increment, fresh_from: int, forgetting: Forgetting | None
-) -> tuple[Held, Outcome]:
-    """What is held with the increment where that gives a proper posterior; otherwise with a damped one, or as it was.
-
-    An increment that does not depend on its base is statistics of events: it must be proper by itself too.
-    """
-    try:
-        merged = _with(model, held, increment, forgetting)
-    except DomainError:
-        return held, Outcome.REJECTED
-    if not model.needs_base:
-        panes = increment.panes.values()
-        given = [(increment.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
-        fits = _proper(model, *(each for each, _ in given), merged.statistics) and all(
-            within(model, each[None], n).all() for each, n in given
-        )
-        return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
-    if _proper(model, *_changed(held, merged)):
-        return merged, Outcome.FOLDED
-    if increment.base_version < fresh_from:
-        return held, Outcome.STALE_BASE
-    for weight in DAMPINGS:
-        change = replace(increment, statistics=model.scale(increment.statistics, weight))
-        damped = _with(model, held, change, forgetting)
-        if _proper(model, *_changed(held, damped)):
-            return damped, Outcome.DAMPED
-    return held, Outcome.REJECTED
-
-
-def _changed(before: Held, after: Held) -> list[NDArray[np.float64]]:
-    """What must be proper for a master to restore it: the sum, and each clock that is another now."""
-    clocks = after.clocks.items() if len(after.clocks) > 1 else ()
-    return [after.statistics, *(clock.statistics for index, clock in clocks if clock is not before.clocks.get(index))]
-
-
-def _stepped(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
-    """A snapshot one step on where the increment gives a proper posterior, else as it was.
-
-    Steps blend statistics of events, all of which are proper: so one that is not is not damped.
-    """
-    if not increment.n_events:
-        return snapshot, Outcome.FOLDED
-    if not _proper(model, increment.statistics):
-        return snapshot, Outcome.REJECTED
-    stepped = blend.step(model, inference, snapshot, increment)
-    n_new = increment.n_events if epochs.counts(snapshot, increment) else 0
-    counted = replace(stepped, n_events=snapshot.n_events + n_new)
-    if not _proper(model, blend.iterate(model, inference, counted), blend.published(model, inference, counted)):
-        return snapshot, Outcome.REJECTED
-    return counted, Outcome.FOLDED
-
-
-def _visited(model: Model, inference: Inference, snapshot: Snapshot, increment: Increment) -> tuple[Snapshot, Outcome]:
-    """A snapshot with the increment's statistics as those of its batch where that is proper, else as it was."""
-    n_epochs = inference.n_epochs
-    if not increment.n_events or _proper(model, increment.statistics):
-        visited = memoized.visited(model, snapshot, increment, n_epochs)
-        if not increment.n_events or _proper(model, visited.statistics):
-            return visited, Outcome.FOLDED
-    return memoized.visited(model, snapshot, increment, n_epochs, taken=False), Outcome.REJECTED
-
-
-def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:
-    if forgetting is None:
-        return Held(model.merge(held.statistics, increment.statistics), held.clocks)
-    return _taken(model, held, forgetting.fold(model, held.clocks, increment))
-
-
-def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
-    """What is held by changed clocks."""
-    return held if clocks is held.clocks else Held(total(model, clocks), clocks)
-
-
-def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether each row of statistics can be of so many events, as far as the model can tell."""
-    if not isinstance(model, Counting):
-        return np.ones(len(statistics), dtype=bool)
-    return np.asarray(model.total_weight(statistics) <= counts * ROOM, dtype=bool)
-
-
-def _proper(model: Model, *statistics: NDArray[np.float64]) -> bool:
-    """Whether there is a posterior of each; none is made, as that takes several times longer than to say so."""
-    try:
-        return bool(model.proper(np.stack(statistics)).all())
-    except DomainError:
-        return False
+    scored = watching.Scored(increment.partition, increment.end, absorbed, increment.score)
+    return watching.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)

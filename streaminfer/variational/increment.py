@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,22 @@ class ByKey(NamedTuple):
     oldest: NDArray[np.float64]
     n_effective: NDArray[np.float64]
     newest: NDArray[np.float64]
+
+
+class Layout(NamedTuple):
+    """How the statistics of increments are laid out: `size` numbers, by time, in panes, or in rows by labels."""
+
+    size: int
+    timed: bool = False
+    windowed: bool = False
+    labels: Literal["none", "keys", "words"] = "none"
+    known: frozenset[bytes] | None = None
+    """The labels that there may be; None: any."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there is a row of statistics for each of many labels."""
+        return self.labels != "none"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,24 +17,24 @@ from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Model, Vector, conjugate
 from streaminfer.variational.arena import NONE, Arena, Rows
-from streaminfer.variational.fold import Outcome, place, within
-from streaminfer.variational.forgetting import FLOOR, ByEvents, ByTime, Forgetting, halved
+from streaminfer.variational.forgetting.decay import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.increment import ByKey, Increment
+from streaminfer.variational.outcomes import Outcome, place, within
 from streaminfer.variational.snapshot import Snapshot
 
 Groups = NDArray[np.intp]
 
 
-class Learned(NamedTuple):
+class LearnedKeys(NamedTuple):
     """What a minibatch says of its keys: statistics (k, size) and the rest."""
 
     statistics: Matrix
     keys: ByKey
 
 
-def nothing(model: Model) -> Learned:
+def nothing(model: Model) -> LearnedKeys:
     """Of no event."""
-    return Learned(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
+    return LearnedKeys(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
 
 
 def learn(
@@ -45,7 +45,7 @@ def learn(
     stamps: Vector,
     times: Vector | None,
     forgetting: Forgetting | None,
-) -> Learned:
+) -> LearnedKeys:
     """The statistics of each key's events (n, fields); `groups` (n,) says which of the k labels an event has."""
     k = len(labels)
     counts = np.bincount(groups, minlength=k).astype(np.float64)
@@ -54,7 +54,7 @@ def learn(
     n_effective = np.bincount(groups, weights, k).astype(np.float64) if times is not None else np.zeros(k)
     statistics = conjugate(model).statistics_by(events, groups, k, weights)
     latest, oldest = _largest(stamps, groups, k), -_largest(-stamps, groups, k)
-    return Learned(statistics, ByKey(labels, counts, latest, oldest, n_effective, newest))
+    return LearnedKeys(statistics, ByKey(labels, counts, latest, oldest, n_effective, newest))
 
 
 def _largest(values: Vector, groups: Groups, k: int) -> Vector:
@@ -131,7 +131,7 @@ def _stamped(snapshot: Snapshot, partition: int, keys: ByKey) -> Mapping[int, in
 
 
 def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapping[int, int]) -> Snapshot:
-    """Drops at most so many idle keys; `ends` are those of the data partitions.
+    """Drops at most N idle keys; `ends` are those of the data partitions.
 
     The partition that is furthest behind says what time it is: while timestamps of a partition do not go back, whatever
     comes of a key that is dropped here is too late for it, so it does not matter when this happens. A partition of
@@ -234,7 +234,7 @@ def _decayed(model: Model, held: _Held, halvings: Vector) -> _Held:
 
 
 def some(model: Model, arena: Arena, most: int) -> Matrix:
-    """The statistics (k, size) of at most so many keys: those whose hashes are smallest, in the order of these.
+    """The statistics (k, size) of at most N keys: those whose hashes are smallest, in the order of these.
 
     So they are the same whenever, and in whatever order, the keys have come.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.variational import drift
-from streaminfer.variational.forgetting import Clocks
+from streaminfer.variational.drift import watching
+from streaminfer.variational.forgetting.decay import Clocks
 from streaminfer.variational.tree import Tree
 
 
@@ -51,7 +51,7 @@ class Snapshot:
     staleness: int = 0
     created_at: int = 0
     clocks: Clocks = field(default_factory=dict)
-    drift: drift.State | None = None
+    drift: watching.State | None = None
     prior: str | None = None
     n_pooled: int = 0
     stamps: Mapping[int, int] = field(default_factory=dict)

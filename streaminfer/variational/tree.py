@@ -94,7 +94,7 @@ def _put(model: Model, node: Node | None, height: int, i: int, batch: Pane) -> N
     if i < half:
         return _joined(model, _put(model, left, height - 1, i, batch), right)
     if left is None:
-        raise ValueError("a batch cannot come before one that is not there")
+        raise ValueError("a batch cannot come before one that does not exist")
     return _joined(model, left, _put(model, right, height - 1, i - half, batch))
 
 

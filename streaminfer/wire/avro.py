@@ -28,7 +28,7 @@ HEADER: Final = _HEADER.size
 
 
 def schema_text(topic: str) -> str:
-    """The schema of a declared topic, as its file has it; raises LookupError where it has none."""
+    """The schema of a declared topic, as its file has it; raises LookupError if it has none."""
     file = declarations()[topic].schema
     if file is None:
         raise LookupError(f"topic {topic} has no schema")
@@ -69,7 +69,7 @@ class Schemas:
     """The schema ids that records carry, by short topic name.
 
     Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, `earlier`
-    ones, which somebody says are of this topic, and those of the schemas that older versions wrote: the declared ids of
+    ones, which a setting names for this topic, and those of the schemas that older versions wrote: the declared ids of
     these, and others that stand for one of them (`aliases`).
     """
 

@@ -135,7 +135,7 @@ def is_retried_mark(key: bytes | None) -> bool:
 
 
 def decode(value: bytes | None, headers: Headers) -> DeadLetter:
-    """A letter read back; raises BadValue where its headers are not ours."""
+    """A letter read back; raises BadValue if its headers are not ours."""
     end = next((i + 1 for i, (name, _) in enumerate(headers) if name == _LAST), 0)
     ours = {name.removeprefix(_PREFIX): data for name, data in headers[:end]}
     try:

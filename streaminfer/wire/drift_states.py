@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from streaminfer.variational.drift import DROPS, LANES, SIZES, Block, State
-from streaminfer.variational.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, SKIPPED, Pool
+from streaminfer.variational.drift.ranks import EDGES, FIRST_STRIDE, LAST_STRIDE, SKIPPED, Pool
+from streaminfer.variational.drift.watching import DROPS, LANES, SIZES, ScoreBlock, State
 from streaminfer.wire import vectors
 from streaminfer.wire.errors import BadValue
 
@@ -42,19 +42,19 @@ def _row(kind: int, pool: Pool) -> list[float]:
 
 
 def decode(data: bytes, n_alarms: int, alarm_at: int) -> State:
-    """The state; raises BadValue where no stream of scores leads to such numbers."""
+    """The state; raises BadValue if no stream of scores leads to such numbers."""
     n_pools, rest = divmod(len(data) - 8 * HEAD, 8 * ROW)
     if rest or not 0 <= n_pools <= LANES * SIZES:
-        raise BadValue(f"{len(data)} bytes are no state of drift")
+        raise BadValue(f"{len(data)} bytes are not a state of drift")
     numbers = vectors.join([data], len(data) // 8).tolist()
     block_events, won, rest_of_head = _count(numbers[0], 1), numbers[1 : 1 + EVIDENCE], numbers[1 + EVIDENCE : HEAD]
     evidence = tuple(tuple(won[i : i + len(DROPS)]) for i in range(0, EVIDENCE, len(DROPS)))
-    opened = tuple(Block(_count(n), score) for n, score in zip(rest_of_head[::2], rest_of_head[1::2], strict=True))
+    opened = tuple(ScoreBlock(_count(n), score) for n, score in zip(rest_of_head[::2], rest_of_head[1::2], strict=True))
     if min(won) < 0 or max(n for n, _ in opened) >= block_events:
         raise BadValue("evidence of drift is negative, or an open block is full")
     pools = dict(_pool(numbers[i : i + ROW]) for i in range(HEAD, len(numbers), ROW))
     if len(pools) < n_pools or not pools.keys() <= set(range(LANES * SIZES)):
-        raise BadValue("a kind of blocks stands twice, or is none")
+        raise BadValue("a kind of blocks appears twice, or does not exist")
     return State(block_events, evidence, opened, pools, n_alarms, alarm_at)
 
 
@@ -79,5 +79,5 @@ def _masses(numbers: Iterable[float]) -> tuple[int, ...]:
 
 def _count(number: float, least: int = 0) -> int:
     if not least <= number < _LARGEST or number != int(number):
-        raise BadValue(f"{number:g} is no whole number from {least} to 2^53")
+        raise BadValue(f"{number:g} is not a whole number from {least} to 2^53")
     return int(number)

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from streaminfer.models import times
-from streaminfer.variational.increment import Increment, Pane
-from streaminfer.variational.reached import SIZES, Reached
-from streaminfer.variational.svb import LOWEST
-from streaminfer.variational.windows import MOST_PANES
+from streaminfer.variational.forgetting.reached import SIZES, Reached
+from streaminfer.variational.forgetting.windows import MOST_PANES
+from streaminfer.variational.increment import Increment, Layout, Pane
+from streaminfer.variational.methods.svb import LOWEST
 from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue
@@ -26,6 +26,7 @@ TIMED: Final = 2
 PANE: Final = 2
 """Numbers of a pane before its statistics: its index, the count of its events."""
 LARGEST_INDEX: Final = 1 << 53
+PLAIN: Final = Layout(0)
 
 
 class Part(NamedTuple):
@@ -39,14 +40,9 @@ class Part(NamedTuple):
         return tuple(v for k, v in self.value.items() if k not in {"part", "statistics"})
 
 
-def encode(
-    increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, timed: bool = False, windowed: bool = False
-) -> list[bytes]:
-    """The records of an increment, none larger than `max_bytes`.
-
-    `timed` where events are forgotten by time, and `windowed` where there is a window.
-    """
-    pieces = vectors.cut(_packed(increment, timed, windowed), max_bytes - ENVELOPE)
+def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, layout: Layout = PLAIN) -> list[bytes]:
+    """The records of an increment, none larger than `max_bytes`."""
+    pieces = vectors.cut(_packed(increment, layout), max_bytes - ENVELOPE)
     common = {
         "fingerprint": increment.fingerprint,
         "writer": increment.writer,
@@ -67,20 +63,20 @@ def encode(
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
 
 
-def _packed(increment: Increment, timed: bool, windowed: bool) -> bytes:
+def _packed(increment: Increment, layout: Layout) -> bytes:
     if increment.keys is not None:
-        return key_columns.pack(increment.keys, increment.statistics, timed)
+        return key_columns.pack(increment.keys, increment.statistics, layout.timed)
     numbers = increment.statistics
-    if windowed:
+    if layout.windowed:
         rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(increment.panes.items())]
         numbers = np.concatenate([[increment.newest], *(part for row in rows for part in row)])
-    elif timed:
+    elif layout.timed:
         numbers = np.append(numbers, [increment.n_effective, increment.newest])
     return vectors.pack(numbers)
 
 
 def decode(data: bytes | None, schemas: Schemas = DECLARED, max_events: int = 1) -> Part:
-    """One record of an increment; raises WireError where it cannot be one.
+    """One record of an increment; raises WireError if it cannot be one.
 
     A record of the data format has at most `max_events` events.
     """
@@ -111,21 +107,28 @@ def reached_of(found: Sequence[float]) -> Reached:
     return tuple(found)
 
 
-def most_numbers(size: int, timed: bool, windowed: bool) -> int:
-    """The most numbers that an increment of so many statistics has."""
-    return 1 + MOST_PANES * (PANE + size) if windowed else size + TIMED * timed
+def most_numbers(layout: Layout) -> int:
+    """The most numbers that an increment without labels has."""
+    size = layout.size
+    return 1 + MOST_PANES * (PANE + size) if layout.windowed else size + TIMED * layout.timed
 
 
-def assemble(parts: list[Part], size: int, timed: bool = False, windowed: bool = False) -> Increment:
-    """The increment that all its parts, in order, make; raises BadValue where its statistics have another size."""
+def assemble(parts: list[Part], layout: Layout, belongs: Callable[[bytes], bool] = lambda _: True) -> Increment:
+    """The increment that all its parts, in order, make; raises BadValue if its statistics have another layout.
+
+    Each of its labels must belong to the reader's shard.
+    """
     value = dict(parts[0].value)
     pieces = [part.value["statistics"] for part in parts]
     del value["part"], value["parts"]
-    if windowed:
+    if layout.labelled:
+        return _labelled(value, b"".join(pieces), layout, belongs)
+    size = layout.size
+    if layout.windowed:
         newest, panes = _panes(pieces, size, value["n_events"])
         return Increment(**{**value, "statistics": np.zeros(size), "newest": newest, "panes": panes})
-    numbers = vectors.join(pieces, size + TIMED * timed)
-    if timed:
+    numbers = vectors.join(pieces, size + TIMED * layout.timed)
+    if layout.timed:
         n_effective, newest = numbers[size:].tolist()
         _check_times(n_effective, newest, value["n_events"])
         value |= {"n_effective": n_effective, "newest": newest}
@@ -148,16 +151,14 @@ def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[i
     return newest, {int(row[0]): Pane(int(row[1]), row[PANE:].copy()) for row in rows}
 
 
-def assemble_keyed(
-    parts: list[Part], size: int, timed: bool, belongs: Callable[[bytes], bool], words: bool = False
-) -> Increment:
-    """The same of an increment by keys or words, each of which must belong to the reader's shard."""
-    value = dict(parts[0].value)
-    data = b"".join(part.value["statistics"] for part in parts)
-    keys, statistics = key_columns.unpack(data, size, timed, value["n_events"], words)
-    odd = next((label for label in keys.labels if not belongs(label)), None)
-    _require(odd is None, "keys", "must be of this shard", odd)
-    del value["part"], value["parts"]
+def _labelled(value: dict[str, Any], data: bytes, layout: Layout, belongs: Callable[[bytes], bool]) -> Increment:
+    """An increment by keys or words."""
+    words = layout.labels == "words"
+    keys, statistics = key_columns.unpack(data, layout.size, layout.timed, value["n_events"], words)
+    known = layout.known
+    odd = (label for label in keys.labels if not belongs(label) or (known is not None and label not in known))
+    found = next(odd, None)
+    _require(found is None, "keys", "must be of this shard", found)
     return Increment(**{**value, "statistics": statistics}, keys=keys)
 
 

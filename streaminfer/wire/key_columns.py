@@ -25,7 +25,7 @@ _COUNT: Final = 4
 
 
 def pack(keys: ByKey, statistics: Matrix, timed: bool) -> bytes:
-    """The columns; `timed` where events are forgotten by time. Raises BadValue where they are too many."""
+    """The columns; `timed` where events are forgotten by time. Raises BadValue if they are too many."""
     lengths = np.array([len(label) for label in keys.labels], dtype=_LENGTH)
     columns = [keys.counts, keys.stamps, keys.oldest, *([keys.n_effective, keys.newest] if timed else [])]
     head = len(keys.labels).to_bytes(_COUNT, "little") + lengths.tobytes() + b"".join(keys.labels)
@@ -63,11 +63,11 @@ def _check_labels(labels: list[bytes], lengths: list[int]) -> None:
     if lengths and not 1 <= min(lengths) <= max(lengths) <= MAX_KEY:
         raise BadValue(f"keys must have 1 to {MAX_KEY} bytes (got {min(lengths)} to {max(lengths)})")
     if len(set(labels)) != len(labels):
-        raise BadValue("a key stands twice")
+        raise BadValue("a key appears twice")
     try:
         b"\n".join(labels).decode()
     except UnicodeDecodeError as error:
-        raise BadValue(f"a key is no UTF-8: {error.reason}") from error
+        raise BadValue(f"a key is not UTF-8: {error.reason}") from error
 
 
 def _check_numbers(keys: ByKey, timed: bool, n_events: int, words: bool) -> None:

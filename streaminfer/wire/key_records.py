@@ -25,7 +25,7 @@ NUMBERS: Final = 4
 _MAX_RECORD: Final = 1 << 20
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """What a record key says: a key and the clock that its events count by, 0 where there is one for all."""
 
     label: bytes
@@ -36,14 +36,14 @@ def record_key(label: bytes, clock: int) -> bytes:
     return b"%s%d/%s" % (PREFIX, clock, label)
 
 
-def place_of(key: bytes | None) -> Place | None:
+def place_of(key: bytes | None) -> RowPlace | None:
     """The key that a record is of; None of a chunk or a manifest. Raises BadValue."""
     if key is None or not key.startswith(PREFIX):
         return None
     clock, slash, label = key[len(PREFIX) :].partition(b"/")
     if not slash or not clock.isdigit() or len(clock) > 7 or not 1 <= len(label) <= MAX_KEY:
-        raise BadValue(f"the record key {key[:40]!r} is of no key")
-    return Place(label, int(clock))
+        raise BadValue(f"the record key {key[:40]!r} does not belong to a key")
+    return RowPlace(label, int(clock))
 
 
 def encode(entry: Entry, version: int, schemas: Schemas = DECLARED) -> bytes:
@@ -89,12 +89,12 @@ class _Form:
         if found not in self._ids:
             raise self._schemas.other(TOPIC, found)
         if not fits:
-            raise BadValue(f"schema id {found}, {len(value)} bytes: no record of the key {label[:40]!r}")
+            raise BadValue(f"schema id {found}, {len(value)} bytes: not a record of the key {label[:40]!r}")
         return _version(value[5:middle]), value[begin:end]
 
 
 def decode(labels: Sequence[bytes], values: Sequence[bytes], size: int, schemas: Schemas = DECLARED) -> Decoded:
-    """Many records at once; raises WireError where one is not of its key.
+    """Many records at once; raises WireError if one is not of its key.
 
     They are all of one form, so that all but the version is compared with what it must be instead of being parsed.
     """
@@ -119,7 +119,14 @@ class Versions:
         """The version of a row; 0 of a tombstone, and of what is not a row."""
         try:
             place = place_of(key)
-            return 0 if place is None or value is None else self._form.parsed(place.label, value)[0]
+        except WireError:
+            return 0
+        return 0 if place is None or value is None else self.at(place, value)
+
+    def at(self, place: RowPlace, value: bytes) -> int:
+        """The version of a row whose place is known; 0 of what is not a row."""
+        try:
+            return self._form.parsed(place.label, value)[0]
         except WireError:
             return 0
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.variational import drift
-from streaminfer.variational.forgetting import Clock, Clocks
+from streaminfer.variational.drift import watching
+from streaminfer.variational.forgetting.decay import Clock, Clocks
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -137,7 +137,7 @@ def _manifest(
     }
 
 
-def _drift_fields(state: drift.State) -> dict[str, Any]:
+def _drift_fields(state: watching.State) -> dict[str, Any]:
     return {
         "log_evidence": state.log_evidence,
         "n_alarms": state.n_alarms,
@@ -179,7 +179,7 @@ class Assembler:
             )
 
     def add(self, data: bytes | None) -> Snapshot | None:
-        """A snapshot where this record completes one; raises WireError where it is none, OtherSpec of another spec."""
+        """A snapshot where this record completes one; raises WireError if it is none, OtherSpec of another spec."""
         value = self._schemas.decode(TOPIC, data)
         manifest = value["manifest"]
         if value["key"] is not None:
@@ -209,7 +209,7 @@ class Assembler:
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:
         self._chunks.pop(chunk, None)
         if sum(len(piece) for _, piece in self._chunks.values()) + len(payload) > self._most:
-            raise BadValue(f"chunks of more than {self._most} bytes where the model has {self._size} statistics")
+            raise BadValue(f"chunks of more than {self._most} bytes, but the model has {self._size} statistics")
         self._chunks[chunk] = (version, payload)
 
 
@@ -219,10 +219,10 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
     n_clocks = _n_clocks(n_statistics - size * averaged, size)
     n_clocks = None if averaged and n_clocks != 0 else n_clocks
     if n_clocks is None or n_clocks > most_clocks:
-        raise BadValue(f"{n_statistics} statistics where the model has {size}")
+        raise BadValue(f"{n_statistics} statistics, but the model has {size}")
     numbers = vectors.join([payload], len(payload) // 8)
     if len(numbers) < n_statistics:
-        raise BadValue(f"a payload of {len(numbers)} numbers has no {n_statistics} statistics")
+        raise BadValue(f"a payload of {len(numbers)} numbers does not hold {n_statistics} statistics")
     counts = {name: manifest[name] for name in manifest if name.startswith("n_") and name != "n_statistics"}
     frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}
     stamps = {each["partition"]: each["stamp"] for each in manifest["frontier"] if each["stamp"] != NO_STAMP}
@@ -273,7 +273,7 @@ def _passes(manifest: Mapping[str, Any]) -> tuple[dict[int, int], dict[int, int]
     return starts, ends
 
 
-def _drift(fields: Mapping[str, Any], n_events: int) -> drift.State:
+def _drift(fields: Mapping[str, Any], n_events: int) -> watching.State:
     n_alarms, alarm_at = fields["n_alarms"], fields["alarm_at"]
     if n_alarms < 0 or not -1 <= alarm_at <= n_events or (n_alarms == 0) != (alarm_at == -1):
         raise BadValue(f"{n_alarms} alarms of drift, the newest after {alarm_at} of {n_events} events, cannot be")
@@ -284,7 +284,7 @@ def _drift(fields: Mapping[str, Any], n_events: int) -> drift.State:
 
 
 def _n_clocks(n_statistics: int, size: int) -> int | None:
-    """How many clocks so many numbers are; None where it cannot be."""
+    """How many clocks N numbers are; None if it cannot be."""
     rest = n_statistics - size
     if rest in {0, CLOCK}:
         return rest // CLOCK

@@ -14,7 +14,7 @@ _LITTLE: Final = np.dtype("<f8")
 
 
 def n_pieces(size: int, piece_bytes: int) -> int:
-    """How many pieces `split` makes of so many numbers."""
+    """How many pieces `split` makes of N numbers."""
     return max(1, -(-size // (piece_bytes // _LITTLE.itemsize)))
 
 

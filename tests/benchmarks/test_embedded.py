@@ -16,8 +16,8 @@ from benchmarks.processes import Failed
 from benchmarks.workload import Workload, encoded, load, matrix, spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.spec import parse_spec
-from streaminfer.wire.formats import format_of
-from streaminfer.wire.rows import unpack
+from streaminfer.wire.events.formats import format_of
+from streaminfer.wire.events.rows import unpack
 
 
 @pytest.mark.parametrize("form", ["json", "avro", "rows"])
@@ -28,7 +28,7 @@ def test_records_hold_the_events(form: str) -> None:
     decoded = format_of(parse_spec(yaml.safe_load(spec("bench", work)))).decode(made)
     assert len(made) == work.records
     assert not decoded.bad
-    np.testing.assert_array_equal(decoded.events, events)
+    np.testing.assert_array_equal(decoded.events.numbers, events)
 
 
 def test_loading_fills_the_partitions_evenly_and_once(tmp_path: Path) -> None:

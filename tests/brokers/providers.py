@@ -15,7 +15,7 @@ IMAGE = "confluentinc/cp-kafka:8.1.0"
 
 @contextmanager
 def any_broker() -> Iterator[str]:
-    """The address of a broker, from the first way that is open; raises NoBroker where none is."""
+    """The address of a broker, from the first way that is open; raises NoBroker if none is."""
     given = os.environ.get("STREAMINFER_TEST_KAFKA")
     if given:
         yield given

@@ -18,8 +18,8 @@ from kafka.codec import snappy_encode
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from streaminfer.bus.broker import batches, expanding, reader
-from streaminfer.bus.broker.batches import MAX_EXPANDED, BoundedBatch, Unread
+from streaminfer.bus.broker.fetching import batches, expanding, reader
+from streaminfer.bus.broker.fetching.batches import MAX_EXPANDED, BoundedBatch, Unread
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 LIMIT = 100_000

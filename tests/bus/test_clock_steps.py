@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Member, Output, Partition, Position, Topic
 from streaminfer.runtime import names
-from streaminfer.runtime.follower import Follower
-from streaminfer.runtime.master import Master
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.telemetry import MasterMetrics, WorkerMetrics
-from streaminfer.runtime.worker import Worker
 from tests.bus.test_cleanup import Clock
 from tests.runtime.rig import poisson
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
+from streaminfer.bus.broker.fetching.reader import KafkaReader
 from streaminfer.bus.broker.member import KafkaMember
-from streaminfer.bus.broker.reader import KafkaReader
 from streaminfer.bus.broker.settings import Address
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Member, Partition, Topic

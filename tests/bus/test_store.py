@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streaminfer.bus.embedded import EmbeddedBus
-from streaminfer.bus.protocol import BusError, Output, Partition, Topic, Unavailable
+from streaminfer.bus.protocol import BusError, Full, Output, Partition, Topic, Unavailable
 from streaminfer.bus.sqlite import schema
 from streaminfer.bus.sqlite.store import FILE_NAME, Store
 
@@ -69,7 +69,7 @@ def test_a_full_disk_is_unavailable_and_nothing_is_written(tmp_path: Path) -> No
         with bus._store.read() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
         bus._store._usable().execute(f"PRAGMA max_page_count = {pages + 20}")
-        with pytest.raises(Unavailable, match="disk is full: free some space on its disk"):
+        with pytest.raises(Full, match="disk is full: free some space on its disk"):
             bus.publish([Output("t", b"x" * 1000) for _ in range(1000)])
         assert bus.ends("t") == {0: 0}
         bus._store._usable().execute("PRAGMA max_page_count = 1000000")
@@ -89,7 +89,7 @@ def test_a_read_only_bus_is_unavailable_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(errno.ENOSPC, Unavailable), (errno.EROFS, Unavailable), (errno.EACCES, BusError)]
+    ("code", "kind"), [(errno.ENOSPC, Full), (errno.EDQUOT, Full), (errno.EROFS, Unavailable), (errno.EACCES, BusError)]
 )
 def test_a_directory_that_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[BusError]
@@ -98,7 +98,7 @@ def test_a_directory_that_cannot_be_made(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(BusError, match="the directory of the bus cannot be made") as caught:
+    with pytest.raises(BusError, match="the directory of the bus cannot be created") as caught:
         EmbeddedBus(tmp_path / "new")
     assert type(caught.value) is kind
 
@@ -106,7 +106,7 @@ def test_a_directory_that_cannot_be_made(
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
 def test_a_foreign_or_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
-    with pytest.raises(BusError, match="damaged or no bus") as caught:
+    with pytest.raises(BusError, match="damaged or not a bus") as caught:
         EmbeddedBus(tmp_path)
     assert FILE_NAME in str(caught.value)
     assert (tmp_path / FILE_NAME).read_bytes() == content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
@@ -21,15 +22,15 @@ os.execv(sys.executable, [sys.executable, "-P", "-m", "streaminfer", *sys.argv[1
 """No file may grow beyond that, as on a disk that is full for this process; its children inherit it."""
 
 
-def limited(programs: Programs, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-c", LIMITED, *map(str, arguments)]
+def limited(programs: Programs, *arguments: object, script: str = LIMITED) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", script, *map(str, arguments)]
     return subprocess.run(
         command,
         cwd=programs.folder,
         env=programs.environment,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=60,
         check=False,
     )
 
@@ -68,6 +69,38 @@ def test_up_waits_on_a_disk_that_is_full_in_few_words(programs: Programs, workpl
     assert "Traceback" not in told
     assert "ended with exit code" not in told, "services wait too"
     assert 1 <= len(warnings(told)) <= 6, told
+
+
+NARROW = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+os.execv(sys.executable, [sys.executable, "-P", "-m", "streaminfer", *sys.argv[1:]])
+"""
+"""As on a disk that is full from the beginning, until somebody lifts the limit of the process."""
+
+
+def test_up_that_starts_on_a_full_disk_waits_until_there_is_room(programs: Programs, workplace: Workplace) -> None:
+    bus = f"embedded:{programs.folder / 'bus'}"
+    options = ["--bus-timeout", 1, "--bus", bus]
+    assert limited(programs, "topics", workplace.spec, "--apply", *options, script=NARROW).returncode == 1
+    command = [sys.executable, "-P", "-c", NARROW, "up", workplace.spec, "--data", workplace.data, "--until-idle"]
+    up = subprocess.Popen(
+        list(map(str, [*command, *options])),
+        cwd=programs.folder,
+        env=programs.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(8)
+    assert up.poll() is None, "it waits for longer than --bus-timeout"
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    resource.prlimit(up.pid, resource.RLIMIT_FSIZE, unlimited)
+    _, told = up.communicate(timeout=60)
+    assert up.returncode == 0, told
+    (waiting,) = warnings(told)
+    assert "waiting for the bus: " in waiting
+    assert "disk" in waiting
 
 
 def test_a_broker_that_does_not_exist(programs: Programs, workplace: Workplace) -> None:

@@ -1,4 +1,4 @@
-"""Commands on a spec that reads somebody else's topic: what they show, refuse and wait for."""
+"""Commands on a spec that reads an external topic: what they show, refuse and wait for."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def test_nothing_is_ever_written_to_it(programs: Programs, spec: Path, bus_url: 
     data.write_text('{"order": {"items": 1}}\n')
     for command in (("produce", spec, data), ("up", spec, "--data", data), ("dead-letters", spec, "--retry")):
         refused = run(*command, "--bus", bus_url, code=2)
-        assert "data.topic: 'orders' is somebody else's topic, to which streaminfer never writes" in refused.err
-    assert "`dead-letters --json` has the bytes of each letter" in refused.err
+        assert "data.topic: 'orders' is an external topic, to which streaminfer never writes" in refused.err
+    assert "`dead-letters --json` has the bytes of each in value_base64" in refused.err
     with connect(bus_url) as connection, pytest.raises(NotOurs):
         connection.produce(load_spec(spec), [{"order": {"items": 1}}])
 
     first, *own = run("topics", spec, "--apply", "--json", "--bus", bus_url).documents
     assert first == {
         "topic": "orders", "partitions": 3, "cleanup": "compact", "retention": "for ever", "records": 2,
-        "status": "somebody else's",
+        "status": "external",
     }  # fmt: skip
     assert [row["topic"] for row in own] == ["reader.increments", "reader.posterior", "reader.dead-letters"]
     assert {row["status"] for row in own} == {"there"}
@@ -63,12 +63,12 @@ def test_one_that_is_not_there(programs: Programs, spec: Path, bus_url: str) -> 
     open_bus(bus_url).close()
     missing = programs.run("topics", spec, "--bus", bus_url, code=1)
     assert missing.out.splitlines()[1].split()[:5] == ["orders", "-", "-", "-", "-"]
-    assert "missing: somebody else's, which streaminfer does not make" in missing.out
+    assert "missing: external, so streaminfer does not create it" in missing.out
     failed = programs.run("up", spec, "--bus", bus_url, code=1)
-    assert f"data.topic: there is no topic 'orders' on {bus_url}; it is somebody else's" in failed.err
+    assert f"data.topic: topic 'orders' does not exist on {bus_url}. It is external" in failed.err
 
     services = [programs.start("run", name, spec, "--bus", bus_url) for name in ("master", "svb-worker")]
-    wait_for(lambda: all("there is no topic 'orders'" in each.err for each in services), "services wait")
+    wait_for(lambda: all("topic 'orders' does not exist" in each.err for each in services), "services wait")
     assert all(each.alive for each in services)
     with open_bus(bus_url) as bus:
         bus.create([Topic("orders", 2)])

@@ -10,8 +10,8 @@ import pytest
 
 from streaminfer.cli.terminal import StatusLine
 from streaminfer.cli.up import Rate, describe
-from streaminfer.runtime.job import Status
-from streaminfer.runtime.produce import Progress
+from streaminfer.runtime.loading.produce import Progress
+from streaminfer.runtime.supervising.job import Status
 from streaminfer.spec import parse_spec
 from streaminfer.variational import fold
 from tests.cli.conftest import Workplace
@@ -53,14 +53,14 @@ def test_some_dead_letters_are_told_and_are_no_failure(programs: Programs, workp
     bus, mixed = f"embedded:{programs.folder / 'bus'}", programs.folder / "mixed.csv"
     mixed.write_text("y,z\n" + "1,1\n" * 10 + ",1\n" * 3 + "2,1\n4\n")
     sent = programs.run("produce", workplace.spec, mixed, "--json", "--bus", bus)
-    told = "5 of them will be dead letters; commonest reason: y: is empty, must be 0 or 1, or true or false (3)"
+    told = "5 of them will be dead letters; most common reason: y: is empty, must be 0 or 1, or true or false (3)"
     assert told in sent.err.splitlines()[-1]
     assert sent.documents[0]["dead_letters"] == 5
     assert sent.documents[0]["reasons"][0] == {"count": 3, "reason": "y: is empty, must be 0 or 1, or true or false"}
     up = programs.run("up", workplace.spec, "--until-idle", "--bus", bus)
     assert up.err.splitlines()[-1] == (
         "coin: ended, 10 events in the posterior, 5 dead letters; "
-        "commonest reason: y: is empty, must be 0 or 1, or true or false (3)"
+        "most common reason: y: is empty, must be 0 or 1, or true or false (3)"
     )
     summary = programs.run("dead-letters", workplace.spec, "--summary", "--bus", bus).out.splitlines()
     assert [" ".join(line.split()) for line in summary] == [
@@ -91,12 +91,12 @@ def test_a_run_of_dead_letters_alone_fails(programs: Programs, workplace: Workpl
     first = programs.run("up", workplace.spec, "--data", bad, "--until-idle", "--bus", bus, code=1)
     assert first.err.splitlines()[-1] == (
         "coin: failed, every new event is a dead letter, 0 events in the posterior, 2 dead letters; "
-        "commonest reason: y: must be 0 or 1, or true or false (got 'no', ...) (2)"
+        "most common reason: y: must be 0 or 1, or true or false (got 'no', ...) (2)"
     )
     programs.run("up", workplace.spec, "--data", workplace.data, "--until-idle", "--bus", bus)
     sent = programs.run("produce", workplace.spec, bad, "--bus", bus, code=1)
     assert "2 events" in sent.err
-    assert "every one of them will be a dead letter; commonest reason: y: must be 0 or 1, or true or false" in sent.err
+    assert "every one of them will be a dead letter; most common reason: y: must be 0 or 1, or true" in sent.err
     second = programs.run("up", workplace.spec, "--until-idle", "--bus", bus, code=1)
     assert (
         "coin: failed, every new event is a dead letter, 100 events in the posterior, 4 dead letters, 2 of them new"

@@ -56,7 +56,7 @@ def test_an_unknown_key(workplace: Workplace, towns: Path, shared_bus_url: str) 
 
 WRONG = {
     "--key: must be a text of 1 to 256 bytes": ("towns.yaml", "--key", ""),
-    "--follow: there is a posterior for each key: say which with --key": ("towns.yaml", "--follow"),
+    "--follow: every key has its own posterior: choose one with --key": ("towns.yaml", "--follow"),
     "coin.yaml has no key, so there is one posterior for all events": ("coin.yaml", "--key", "x"),
 }
 

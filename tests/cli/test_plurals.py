@@ -12,10 +12,10 @@ from streaminfer import PosteriorSnapshot, fit, parse_spec
 from streaminfer.cli.produce import describe as progress
 from streaminfer.cli.snapshot import one_line, print_summary
 from streaminfer.cli.up import Rate, describe
-from streaminfer.runtime.job import Status
-from streaminfer.runtime.produce import Progress
+from streaminfer.runtime.loading.produce import Progress
+from streaminfer.runtime.supervising.job import Status
 from streaminfer.spec import Spec
-from streaminfer.variational import drift
+from streaminfer.variational.drift import watching
 from streaminfer.variational.snapshot import Snapshot
 
 
@@ -43,7 +43,7 @@ def test_the_progress_of_a_load() -> None:
 def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     watched = spec(drift={})
     snapshot = fit(watched, [{"y": 1}]).snapshot
-    print_summary(PosteriorSnapshot(watched, replace(snapshot, drift=drift.State(256, n_alarms=1, alarm_at=1))))
+    print_summary(PosteriorSnapshot(watched, replace(snapshot, drift=watching.State(256, n_alarms=1, alarm_at=1))))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("1 event; ")
     assert lines[2].startswith("drift: 1 alarm, the newest after 1 event; ")

@@ -139,7 +139,7 @@ def test_each_row_by_its_own_key(shop: Shop) -> None:
     assert means == pytest.approx([2 * 11 / 11, 2 * 81 / 21, 4.0, 81 / 21])
     assert found[3] == {"row": 3, "error": "town: is empty, must be a text of 1 to 256 bytes, or a whole number"}
     lines = shop.predict("towns", file).out.splitlines()
-    assert lines[0] == "shops: poisson by svb, exact; each row by its own key"
+    assert lines[0] == "shops: poisson by svb, exact; each row with the posterior of its own key"
     assert lines[1].split()[:4] == ["row", "town", "known", "mean"]
     assert lines[4].split()[:4] == ["2", "unheard", "no", "4"]
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_predicted(shop: Shop) -> None:
         assert f"--interval: must be a number between 0 and 1, such as 0.95 (got '{text}')" in wide.err
     assert "has no key" in shop.predict("line", file, "--key", "a", code=2).err
     assert "has no column 'x', which the model reads" in shop.predict("line", file, code=1).err
-    assert "is no file" in shop.predict("line", shop.folder / "nowhere.csv", code=1).err
+    assert "is not a file" in shop.predict("line", shop.folder / "nowhere.csv", code=1).err
     other = shop.file("other.yaml", SPECS["line"].replace("name: line", "name: other"))
     missing = shop.predict(other.stem, shop.file("x.csv", "x\n1\n"), code=1)
     assert "no posterior 'other' on " in missing.err

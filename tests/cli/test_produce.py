@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streaminfer.bus.connect import open_bus
-from streaminfer.wire.rows import unpack
+from streaminfer.wire.events.rows import unpack
 from tests.cli.conftest import Workplace
 from tests.contracts.bus_harness import read_all
 from tests.faults.programs import Programs, wait_for
@@ -114,13 +114,15 @@ def test_standard_input_at_a_rate(programs: Programs, bus_url: str, workplace: W
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - begin >= 0.9
     assert json.loads(done.stdout) == {"file": "-", "rows": 50, "resumed": 0, "dead_letters": 0, "reasons": []}
-    assert b"standard input cannot be read again: if this is interrupted, nothing is resumed" in done.stderr
+    assert b"standard input cannot be read again: if this is interrupted, it cannot be resumed" in done.stderr
     assert sorted(values(bus_url)) == sorted(data.splitlines())
     nameless = run()
     assert nameless.returncode == 2
-    assert nameless.stderr.endswith(b"-: standard input has no name to go by: say --format csv or --format ndjson\n")
+    assert nameless.stderr.endswith(
+        b"-: standard input has no file name that tells its format: add --format csv or --format ndjson\n"
+    )
     named = programs.run("produce", workplace.spec, workplace.data, "--format", "csv", "--bus", bus_url, code=2)
-    assert "--format is for standard input (-); a file is what its name ends in" in named.err
+    assert "--format is for standard input (-); the end of its name tells the format of a file" in named.err
 
 
 def test_dead_letters_are_listed_with_their_reasons(programs: Programs, bus_url: str, workplace: Workplace) -> None:

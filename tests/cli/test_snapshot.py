@@ -77,5 +77,5 @@ def test_follow_waits_for_topics_and_makes_none(programs: Programs, bus_url: str
 def test_looking_makes_no_bus(programs: Programs, workplace: Workplace, command: str) -> None:
     nowhere = programs.folder / "nowhere"
     program = programs.run(command, workplace.spec, "--bus", f"embedded:{nowhere}", code=1)
-    assert f"there is no bus in {nowhere}" in program.err
+    assert f"no bus exists in {nowhere}" in program.err
     assert not nowhere.exists()

@@ -36,7 +36,7 @@ def fails(workplace: Workplace, code: int, *arguments: object) -> str:
         (["snapshot", "SPEC", "--bus", "pigeon:loft"], "bus URL 'pigeon:loft'"),
         (["topics", "SPEC", "--bus", "embedded:"], "embedded needs a directory"),
         (["topics", "SPEC", "--bus", "embedded://./there"], "write embedded:./there"),
-        (["run", "svi-worker", "SPEC"], "SERVICE: must be svb-worker or master with the method svb (got 'svi-worker')"),
+        (["run", "svi-worker", "SPEC"], "SERVICE: must be master or svb-worker with the method svb (got 'svi-worker')"),
         (["validate"], "SPEC"),
         (["validate", "nowhere.yaml"], "nowhere.yaml: (file): cannot be read: No such file or directory"),
     ],
@@ -73,7 +73,7 @@ def test_a_bad_spec_is_told_by_file_field_rule_and_value(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("nowhere.csv", None, "nowhere.csv: is no file that can be read"),
+        ("nowhere.csv", None, "nowhere.csv: is not a file that can be read"),
         (
             "coin.txt",
             "y\n1\n",
@@ -101,7 +101,7 @@ def test_a_bus_that_is_no_bus(workplace: Workplace) -> None:
     folder.mkdir()
     (folder / "bus.sqlite3").write_bytes(b"this is no database, but long enough to be taken for one" * 99)
     message = fails(workplace, 1, "topics", workplace.spec, "--bus", f"embedded:{folder}")
-    assert "bus.sqlite3 is damaged or no bus" in message
+    assert "bus.sqlite3 is damaged or not a bus" in message
 
 
 def test_help_and_version(workplace: Workplace) -> None:

@@ -27,7 +27,7 @@ class Harness(Protocol):
 
     session_s: float
     url: str | None
-    """What another process opens the same bus with; None where that is impossible."""
+    """What another process opens the same bus with; None if that is impossible."""
 
     def open(self) -> Bus:
         """A new connection, closed at the end of the test."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from streaminfer.families import FAMILIES
 from streaminfer.models.model import DomainError, Filter, Latent, Model, Posterior, is_conjugate
-from streaminfer.variational import svb
 from streaminfer.variational.base import Base
+from streaminfer.variational.methods import svb
 from tests.contracts.model_harness import is_accepted
 from tests.models.examples import Example, model_of
 from tests.models.latent_examples import LATENT_EXAMPLES

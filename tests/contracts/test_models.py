@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from streaminfer.families import FAMILIES
 from streaminfer.models import MODELS
-from streaminfer.models.lda import Lda
-from streaminfer.models.model import Model, is_conjugate
+from streaminfer.models.model import Model, is_conjugate, is_of_words
 from streaminfer.models.options import Section
 from tests.contracts.model_harness import absorbed, assert_same, every_example
 from tests.models.examples import EXAMPLES, Example, model_of
@@ -51,7 +50,7 @@ def assert_exact(fold: Fold, model: Model, events: np.ndarray, cuts: Sequence[in
 
 def test_the_table_is_by_kind_and_every_model_has_examples() -> None:
     assert all(model.kind == kind for kind, model in MODELS.items())
-    of_words = {kind for kind, model in MODELS.items() if issubclass(model, Lda)}  # see test_word_models
+    of_words = {kind for kind, model in MODELS.items() if is_of_words(model)}  # see test_word_models
     assert {example.kind for example in EXAMPLES + LATENT_EXAMPLES} == set(MODELS) - of_words
     assert all(is_conjugate(model_of(example)) for example in EXAMPLES)
 

@@ -1,6 +1,6 @@
 """Pages of documentation whose commands are run and whose outputs are compared, in their order, in one directory.
 
-In an expected output `...` stands for anything, also for any number of lines where it is alone on one.
+In an expected output `...` stands for anything. Alone on a line it stands for any number of lines.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 Shell = Callable[..., str]
@@ -64,20 +67,22 @@ def shell_in(home: Path, *packages: Path) -> Shell:
 
 
 def play(page: str, shell: Shell) -> int:
-    """Runs all commands and Python blocks of a page that are followed by their output; how many there were."""
+    """Runs all commands and Python blocks of a page; how many there were. The block after Python is its output."""
     seen = 0
     code = ""
     for kind, text in BLOCK.findall(page):
-        if kind == "console":
-            for command, expected in commands(text):
-                found = shell("bash", "-c", command)
-                assert matches(expected, found), f"$ {command}\n{found}"
-                seen += 1
-        elif kind == "python":
-            code = text
-        elif code:
+        if code:
+            assert not kind, f"a Python block must be followed by its output, which has no language:\n{code}"
             found = shell(sys.executable, "-c", code)
             assert matches(text, found), f"{code}\n{found}"
             code = ""
             seen += 1
+        elif kind == "python":
+            code = text
+        elif kind == "console":
+            for command, expected in commands(text):
+                found = shell("bash", "-c", command)
+                assert matches(expected, found), f"$ {command}\n{found}"
+                seen += 1
+    assert not code, f"a Python block must be followed by its output:\n{code}"
     return seen

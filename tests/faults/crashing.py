@@ -13,9 +13,11 @@ from prometheus_client import CollectorRegistry
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Member, Output, Poll, Positions, Writer
-from streaminfer.runtime import loop, names, produce, schemas
+from streaminfer.runtime import loop, names
+from streaminfer.runtime.loading import produce
 from streaminfer.runtime.process import StopSignal
-from streaminfer.services import SERVICES
+from streaminfer.runtime.registry import schemas
+from streaminfer.services import ROLES
 
 T = TypeVar("T")
 
@@ -107,7 +109,7 @@ def serve(service: str, spec_path: Path, url: str, boundary: Boundary, records: 
     with open_bus(url) as bus:
         ids = schemas.prepare(spec, bus)
         crashing: Any = CrashingBus(bus, Fuse(boundary), records)
-        loop.run(lambda: SERVICES[service](spec, crashing, CollectorRegistry(), f"{service}-0", ids), stopping)
+        loop.run(lambda: ROLES[service].build(spec, crashing, CollectorRegistry(), f"{service}-0", ids), stopping)
 
 
 def load(file: Path, spec_path: Path, url: str, boundary: Boundary, rows: int) -> None:

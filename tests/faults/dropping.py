@@ -1,10 +1,14 @@
-"""A proxy before a broker that loses replies: the broker has done what was asked, and the client never hears of it."""
+"""A proxy before a broker that loses replies: the broker has done what was asked, and the client never hears of it.
+
+It can also be a bad network, which delays messages either way or ends connections between any two of them.
+"""
 
 from __future__ import annotations
 
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +25,13 @@ MAX_FRAME = 64 << 20
 Rule = Callable[[int], bool]
 """Whether the reply to the n-th request of its kind, from 1, is lost."""
 
+Weather = Callable[[], float | None]
+"""For how many seconds a message is under way; None: its connection ends before it arrives."""
+
+
+def calm() -> float:
+    return 0.0
+
 
 class DroppingProxy:
     """Passes everything on, and ends a connection when the reply comes that is to be lost."""
@@ -34,6 +45,7 @@ class DroppingProxy:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         self.dropped: Counter[str] = Counter()
+        self.weather: Weather = calm
         threading.Thread(target=self._accept, daemon=True).start()
 
     def drop(self, rules: dict[str, Rule]) -> None:
@@ -85,6 +97,8 @@ class DroppingProxy:
                 api, _, correlation = struct.unpack_from(">hhi", frame)
                 if self._due(api):
                     lost.add(correlation)  # before the broker can answer
+                if not self._arrives():
+                    break
                 broker.sendall(struct.pack(">i", len(frame)) + frame)
         _close(client, broker)
 
@@ -93,8 +107,17 @@ class DroppingProxy:
             for frame in _frames(broker):
                 if struct.unpack_from(">i", frame)[0] in lost:
                     break
+                if not self._arrives():
+                    break
                 client.sendall(struct.pack(">i", len(frame)) + frame)
         _close(client, broker)
+
+    def _arrives(self) -> bool:
+        """Waits while a message is under way; false if its connection ends."""
+        seconds = self.weather()
+        if seconds is not None:
+            time.sleep(seconds)
+        return seconds is not None
 
     def _due(self, api: int) -> bool:
         with self._lock:

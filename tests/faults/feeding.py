@@ -12,7 +12,8 @@ from pathlib import Path
 
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
-from streaminfer.runtime import names, produce
+from streaminfer.runtime import names
+from streaminfer.runtime.loading import produce
 from tests.faults.programs import Program, Programs
 
 

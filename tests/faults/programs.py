@@ -19,7 +19,7 @@ import pytest
 
 from streaminfer import connect, load_spec
 from streaminfer.bus.protocol import UnknownTopic
-from streaminfer.runtime.shards import Shards
+from streaminfer.runtime.following.shards import Shards
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 120.0
@@ -176,6 +176,19 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def threads(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/task"))
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout: float = 120.0, interval: float | None = None) -> None:

@@ -18,7 +18,9 @@ import pytest
 
 from streaminfer import connect, load_spec
 from streaminfer.bus.protocol import Record
-from streaminfer.runtime import letters, names, produce
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.loading import produce
 from tests.contracts.bus_harness import read_all
 from tests.faults import crashing
 from tests.faults.buses import kind, params_with
@@ -133,7 +135,7 @@ class Trial:
             if codes == [0] or boundary == self._end_of_load:
                 break
         assert codes in ([0], [-signal.SIGKILL, 0]) or boundary == self._end_of_load
-        for service in crashing.SERVICES:
+        for service in crashing.ROLES:
             stack.enter_context(self._serve(service))
         return codes[0] != 0
 
@@ -172,7 +174,7 @@ class Trial:
         assert dict(found.snapshot.frontier) == self.connection.bus.ends(names.topic(self.spec, "events"))
         assert (found.n_events, found.snapshot.n_dead_lettered) == (self.events - bad, bad)
         assert found.posterior.natural.tolist() == self.natural
-        listed = letters.pending(self.spec, self.connection.bus)
+        listed = store.pending(self.spec, self.connection.bus)
         assert [letter.value for letter in listed] == [BAD] * bad
         assert [letter.offset for letter in listed] == [r.offset for r in self._records() if r.value == BAD]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.faults.answers import poisson
 from tests.faults.feeding import Feeder
-from tests.faults.programs import Programs, children, document, n_events, wait_for
+from tests.faults.programs import Programs, children, document, n_events, open_files, resident, threads, wait_for
 from tests.faults.watching import Watcher
 from tests.kafka_broker import LocalBroker, local_broker
 
@@ -29,18 +27,6 @@ UNCOLLECTED = 30
 def broker() -> Iterator[LocalBroker]:
     with local_broker() as started:
         yield started
-
-
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def open_files(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def threads(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/task"))
 
 
 def test_who_starts_before_the_broker_waits_for_it(programs: Programs, broker: LocalBroker) -> None:

@@ -16,6 +16,10 @@ class Watcher:
     def __init__(self, programs: Programs, spec: Path, url: str) -> None:
         self._program = programs.start("snapshot", spec, "--follow", "--json", "--bus", url)
 
+    @property
+    def pid(self) -> int:
+        return self._program.pid
+
     def check(self, last_version: int) -> list[dict[str, Any]]:
         """Waits for a version, ends the subscriber, and returns what it saw: versions up, no frontier down.
 

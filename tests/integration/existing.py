@@ -16,9 +16,12 @@ from prometheus_client import CollectorRegistry
 from streaminfer import Spec, load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Output, Topic
-from streaminfer.runtime import letters, names, schemas
-from streaminfer.runtime.follower import Follower
-from streaminfer.services import SERVICES
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.role import needed
+from streaminfer.services import ROLES
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.dead_letters import DeadLetter
 
@@ -30,7 +33,7 @@ class Running:
         self._spec, self._bus = spec, bus
         ids = schemas.prepare(spec, bus)
         names.check_data_topic(spec, bus)
-        self._services = [build(spec, bus, CollectorRegistry(), None, ids) for build in SERVICES.values()]
+        self._services = [role.build(spec, bus, CollectorRegistry(), None, ids) for role in needed(ROLES, spec)]
         self._follower = Follower(spec, bus)
 
     def until_idle(self, timeout: float = 60.0) -> Snapshot:
@@ -94,7 +97,7 @@ class Place:
             made.close()
 
     def letters(self) -> list[DeadLetter]:
-        return letters.pending(self.spec, self.bus)
+        return store.pending(self.spec, self.bus)
 
     def check(self, found: Snapshot) -> None:
         """The batch posterior of the good events, and the bad ones byte for byte."""

@@ -14,7 +14,7 @@ from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Partition
 from streaminfer.runtime import names
 from streaminfer.wire import increments
-from streaminfer.wire.formats import max_events
+from streaminfer.wire.events.formats import max_events
 from tests.faults.programs import Programs, document
 
 EVENTS, CHANGE, N = 2096, 1600, 16

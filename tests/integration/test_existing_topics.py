@@ -13,7 +13,7 @@ import pytest
 from streaminfer import fit, parse_spec
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output, Partition, Topic
-from streaminfer.runtime.view import PosteriorSnapshot
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from tests.faults import answers
 from tests.integration.existing import Place, Running
 

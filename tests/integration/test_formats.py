@@ -16,7 +16,7 @@ from streaminfer import connect, load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.wire.rows import Table, pack
+from streaminfer.wire.events.rows import Table, pack
 from tests.faults import answers
 from tests.faults.buses import kafka_later
 from tests.faults.programs import Programs, document
@@ -61,7 +61,7 @@ FORMS: dict[str, tuple[dict[str, Any], list[tuple[bytes, str]]]] = {
         {"format": "rows"},
         [(table([1, 1, np.nan], [1, np.inf, 1]),
           f"rows 0 of 2: t: {NUMBER} (got nan); rows 1 of 2: b: {NUMBER} (got inf)"),
-         (table([1, 1, 1])[:-1], "no rows: the record ends too early for its schema")],
+         (table([1, 1, 1])[:-1], "not rows: the record ends too early for its schema")],
     ),
 }  # fmt: skip
 """The section `data`, and bad records with their reasons."""

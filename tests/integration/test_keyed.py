@@ -18,7 +18,7 @@ ROWS = [
     ("gaussian", "time", 3, "foreign"),
     ("linear_regression", "", 1, "foreign"),
 ]
-"""Model, what is forgotten, shards, and whose the data topic is: in somebody else's a key is in all partitions."""
+"""Model, what is forgotten, shards, and whose the data topic is: in an external one a key is in all partitions."""
 BY_BUS = {"embedded": [ROWS[0], ROWS[1], ROWS[4]], "kafka": [ROWS[2], ROWS[3]]}
 LATER = {bus: [row for row in ROWS if row not in rows] for bus, rows in BY_BUS.items()}
 

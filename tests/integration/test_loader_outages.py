@@ -13,7 +13,7 @@ from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output, Unavailable
 from streaminfer.bus.sqlite.writer import SqliteWriter
 from streaminfer.runtime import names
-from streaminfer.runtime.produce import Loader
+from streaminfer.runtime.loading.produce import Loader
 from streaminfer.spec.load import parse_spec
 from tests.contracts.bus_harness import read_all
 
@@ -54,7 +54,7 @@ def test_a_full_disk_is_given_up_on_when_asked_to(tmp_path: Path) -> None:
         names.create_topics(spec, bus)
         _full(bus, 30)
         with pytest.raises(
-            Unavailable, match=r"disk is full.*Gave up after 1 s .*run again, it goes on where it stopped"
+            Unavailable, match=r"disk is full.*Gave up after 1 s .*run it again to continue where it stopped"
         ):
             list(Loader(spec, bus, data, give_up_s=0.6).run())
 

@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streaminfer.bus.broker import batches
+from streaminfer.bus.broker.fetching import batches
 from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import Output, Partition
 from tests.faults.buses import kafka

@@ -11,7 +11,8 @@ import pytest
 from queue_models.visits import Visits
 
 from streaminfer import connect, load_spec
-from streaminfer.variational import base, coordinate_ascent
+from streaminfer.variational import base
+from streaminfer.variational.methods import coordinate_ascent
 from tests.faults.answers import Case
 from tests.faults.buses import params_with
 from tests.faults.programs import Programs, document

@@ -1,4 +1,4 @@
-"""On a broker with rights for each user: Read and Describe are enough for somebody else's topic."""
+"""On a broker with rights for each user: Read and Describe are enough for an external topic."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ def test_read_and_describe_are_enough(
     first, *_ = programs.run("topics", path, "--json", "--bus", f"kafka://{reader}").documents
     assert first == {
         "topic": "orders", "partitions": 2, "cleanup": None, "retention": None, "records": 100,
-        "status": "somebody else's",
+        "status": "external",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A data topic that was deleted and made anew, on both buses: a posterior of the old one ends with an error."""
+"""A data topic that was deleted and created again, on both buses: a posterior of the old one ends with an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from streaminfer.bus.protocol import Output
 from streaminfer.cli import main
-from streaminfer.runtime.follower import Follower
+from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.service import Fatal
 from tests.integration.existing import Place
 from tests.remaking import delete_topic
@@ -38,7 +38,7 @@ def test_the_new_topic_is_not_read_from_the_middle(place: Place, n: int, capsys:
     fill(place, n, 1000)
     assert main(["up", str(place.spec_file), "--bus", place.url, "--until-idle"]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "orders: the topic was deleted and made anew" in line
+    assert "orders: the topic was deleted and created again" in line
     assert "give the spec a new name" in line
     with closing(Follower(place.spec, place.bus)) as follower:
         found = follower.catch_up()
@@ -53,7 +53,7 @@ def test_services_at_work_notice(place: Place) -> None:
         delete_topic(place.bus, "orders")
         place.bus.create([place.topic])
         fill(place, 200, 1000)
-        with pytest.raises(Fatal, match="made anew"):
+        with pytest.raises(Fatal, match="created again"):
             services.until_idle()
     with closing(Follower(place.spec, place.bus)) as follower:
         found = follower.catch_up()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.models.examples import Example, build, model_of
-from tests.models.mixture_examples import MIXTURE_EXAMPLES
+from tests.models.mixture.examples import MIXTURE_EXAMPLES
 
 __all__ = ["LATENT_EXAMPLES", "Example", "build", "model_of"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.models import centred, pooled_gaussian, pooled_regression, pooling
+from streaminfer.models.conjugate import centred, pooled_gaussian, pooled_regression
 from streaminfer.models.model import Model
 from tests.models.examples import build
 
@@ -135,23 +135,58 @@ def test_gradients_equal_central_differences(module: Any, prior: Any) -> None:
             assert np.ravel(getattr(gradient, name))[i] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-6)
 
 
-def test_keys_that_are_all_alike_reach_the_documented_bound() -> None:
+def test_no_prior_is_stronger_than_its_keys_can_tell() -> None:
+    """With k keys of n events n / (n + s) is the root of 2 / (k - 1), times 1 - 1/n if the noise is not known."""
     coin = build("bernoulli", field="y").pooled(np.tile([3.0, 7.0], (50, 1)))
-    assert max(coin.alpha, coin.beta) <= pooling.MOST_EVENTS
-    assert coin.alpha / (coin.alpha + coin.beta) == pytest.approx(0.3, rel=1e-3)
-    assert coin.alpha + coin.beta > 1e4
+    assert coin.alpha + coin.beta == pytest.approx(10 * math.sqrt(49 / 2 * 0.9) - 10, rel=1e-9)
+    assert coin.alpha / (coin.alpha + coin.beta) == pytest.approx(0.3, abs=1e-3)
     counts = build("poisson", field="k").pooled(np.tile([20.0, 10.0, -15.0], (50, 1)))
-    assert 1e4 < counts.shape <= pooling.MOST_EVENTS
-    assert counts.shape / counts.rate == pytest.approx(2.0, rel=1e-3)
+    assert counts.rate == pytest.approx(10 * math.sqrt(49 / 2) - 10, rel=1e-9)
+    assert counts.shape / counts.rate == pytest.approx(2.0, rel=1e-9)
+    cloud = build("gaussian", fields=["u"])
+    alike = cloud.pooled(np.tile(cloud.statistics(np.arange(10.0)[:, None]), (50, 1)))
+    assert alike.kappa == pytest.approx(10 * math.sqrt(49 / 2 * 0.9) - 10, rel=1e-9)
+    assert alike.dof == pytest.approx(9 * math.sqrt(49 / 2) - 9, rel=1e-9)
+
+
+def test_one_event_a_key_does_not_tell_keys_apart() -> None:
+    coin = build("bernoulli", field="y").pooled(np.repeat([[1.0, 0.0], [0.0, 1.0]], [30, 20], axis=0))
+    assert coin.alpha + coin.beta == pytest.approx(1.0, rel=0.02)
+    assert coin.alpha / (coin.alpha + coin.beta) == pytest.approx(0.6, rel=0.02)
+    cloud = build("gaussian", fields=["u"])
+    events = np.random.default_rng(5).normal(300, 2, (50, 1))
+    pooled = cloud.pooled(cloud.statistics_by(events, np.arange(50), 50))
+    assert (pooled.kappa, pooled.dof) == pytest.approx((1.0, 2.0))
+    line = build("linear_regression", features=["x"], target="y")
+    pooled = line.pooled(line.statistics_by(np.column_stack([events, events]), np.arange(50), 50))
+    assert pooled.shape == pytest.approx(1.0)
+    assert pooled.weights_precision == pytest.approx((1.0, events.var()))
+
+
+def test_a_feature_that_never_changes_leaves_weights_of_the_size_of_the_data() -> None:
+    line = build("linear_regression", features=["x"], target="y")
+    events = np.column_stack([np.ones(500), np.arange(500) % 20])
+    pooled = line.pooled(line.statistics_by(events, np.arange(500) % 20, 20))
+    assert np.abs(pooled.weights_mean).max() < 100
+    assert pooled.weights_mean[0] + pooled.weights_mean[1] == pytest.approx(9.5, rel=1e-3)
+    assert min(pooled.weights_precision) > 1e-7
+
+
+def test_fewer_events_than_numbers_of_a_prior_change_nothing() -> None:
+    cloud = build("gaussian", fields=["u"])
+    rows = cloud.statistics_by(np.array([[1.0], [2.0], [3.0], [5.0]]), np.array([0, 1, 1, 2]), 3)
+    assert cloud.pooled(rows[:2]) is cloud
+    assert cloud.pooled(rows) is not cloud
 
 
 def test_what_was_never_seen_stays_possible() -> None:
+    """As far as the events allow: of 20 events without one of c, or 30 units of time without one."""
     die = build("categorical", field="c", categories=["a", "b", "c"]).pooled(
         np.array([[3.0, 5, 0], [7, 1, 0], [2, 2, 0]])
     )
-    assert pooling.FEWEST_EVENTS <= die.concentration[2] < 0.1
+    assert 0.05 < die.concentration[2] < 0.3
     none = build("poisson", field="k").pooled(np.array([[0.0, 10, 0], [0, 20, 0]]))
-    assert 0 < none.shape / none.rate < 0.01
+    assert (none.shape, none.rate) == pytest.approx((0.5, 30.0))
 
 
 @pytest.mark.parametrize("centre", [0.0, 1e7])

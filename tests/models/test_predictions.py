@@ -16,7 +16,7 @@ from streaminfer.families.special import stdtrit
 from streaminfer.models.model import Predictions, predicts
 from streaminfer.models.predictive import negative_binomial, student_t
 from streaminfer.variational import base
-from streaminfer.variational.svb import change
+from streaminfer.variational.methods.svb import change
 from tests.contracts.model_harness import extremes
 from tests.models.examples import EXAMPLES, Example, build, model_of
 from tests.models.latent_examples import LATENT_EXAMPLES

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from streaminfer.models import centred, roots
+from streaminfer.models.conjugate import centred, roots
 from streaminfer.models.model import DomainError
 
 

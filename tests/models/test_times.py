@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaminfer.models import times
-from streaminfer.models.events import RULES, Field, check
+from streaminfer.models.checks import check
+from streaminfer.models.events import RULES, Field
 from streaminfer.models.reasons import broken, with_value
 
 AT = (Field("k", "number"), Field("timestamp", "time", path=("at",)))
@@ -55,7 +56,7 @@ BAD = [
 def test_what_is_no_time_makes_no_event(value: object) -> None:
     good = {"k": 1, "at": "2024-05-01T12:00:00Z"}
     found = check(AT, [good, {"k": 1, "at": value}, {"k": 2, "at": 5}])
-    assert found.events.tolist() == [[1, 1_714_564_800], [2, 5]]
+    assert found.events.numbers.tolist() == [[1, 1_714_564_800], [2, 5]]
     reason = with_value(*broken(RULES["time"], value))
     assert RULES["time"] in reason
     assert [(each.row, each.reason) for each in found.rejected] == [(1, f"timestamp (from at): {reason}")]
@@ -74,4 +75,4 @@ def test_which_times_do_not_say_their_zone(text: str, lacks: bool) -> None:
 
 def test_texts_and_numbers_may_be_mixed() -> None:
     rows = [{"k": 1, "at": at} for at in ("1970-01-02T00:00:00Z", 1.5, 7, "1970-01-01T00:00:00.5Z")]
-    assert check(AT, rows).events[:, 1].tolist() == [86_400, 1.5, 7, 0.5]
+    assert check(AT, rows).events.numbers[:, 1].tolist() == [86_400, 1.5, 7, 0.5]

@@ -10,8 +10,7 @@ import pytest
 
 from streaminfer import load_spec
 from streaminfer.bus.embedded import EmbeddedBus
-from streaminfer.runtime import schemas
-from streaminfer.runtime.registry import client
+from streaminfer.runtime.registry import client, schemas
 from streaminfer.runtime.registry.http import Conversation, RegistryError
 from streaminfer.runtime.registry.settings import settings_from
 from streaminfer.wire.avro import schema_text

@@ -19,7 +19,7 @@ import pytest
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
-from streaminfer.runtime import schemas
+from streaminfer.runtime.registry import schemas
 from streaminfer.variational import fold
 from streaminfer.wire import snapshots
 from tests.faults.programs import Programs

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streaminfer import connect, load_spec
-from streaminfer.runtime import schemas
+from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.registry.http import RegistryError, RegistryUnavailable
 from tests.faults.programs import Programs, document, free_port
 from tests.registry.answers import Handler, serving

@@ -16,8 +16,9 @@ import pytest
 from streaminfer import load_spec
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output
-from streaminfer.runtime import names, schemas
-from streaminfer.runtime.connection import Connection
+from streaminfer.runtime import names
+from streaminfer.runtime.api.connection import Connection
+from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.registry.client import Registry
 from streaminfer.runtime.registry.http import Conversation, RegistryError, RegistryUnavailable
 from streaminfer.runtime.registry.settings import settings_from
@@ -63,8 +64,8 @@ def _other(handler: Handler) -> None:
 REFUSED: dict[str, tuple[Reply, str]] = {
     "endless": (_endless, "more than 1048576 bytes"),
     "large": (_always(200, b'{"id": 1}' + b" " * (1 << 20)), "more than 1048576 bytes"),
-    "no JSON": (_always(200, b"<html>hello</html>"), "no JSON"),
-    "deep JSON": (_always(200, b"[" * 200_000), "no JSON"),
+    "no JSON": (_always(200, b"<html>hello</html>"), "not JSON"),
+    "deep JSON": (_always(200, b"[" * 200_000), "not JSON"),
     "no object": (_always(200, [1, 2]), "the id 'None'"),
     "no id": (_always(200, {}), "the id 'None'"),
     "text as id": (_id("7"), "the id '7'"),

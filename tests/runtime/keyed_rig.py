@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from streaminfer.bus.protocol import Output
-from streaminfer.models.events import check
-from streaminfer.runtime.key_follower import KeyFollower
-from streaminfer.runtime.key_listing import page
-from streaminfer.runtime.shards import Shards
+from streaminfer.models.checks import check
+from streaminfer.runtime.following.key_listing import page
+from streaminfer.runtime.following.keys import KeyFollower
+from streaminfer.runtime.following.shards import Shards
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.snapshot import Snapshot
 from tests.runtime.rig import Rig
@@ -71,9 +71,9 @@ class KeyedRig(Rig):
 
 
 def events_of(spec: Spec, events: Iterable[Mapping[str, Any]]) -> np.ndarray:
-    matrix, rejected = check(spec.fields, list(events))
-    assert not rejected
-    return matrix
+    checked = check(spec.fields, list(events))
+    assert not checked.rejected
+    return checked.events.numbers
 
 
 def directly(spec: Spec, sent: Sent) -> dict[str, tuple[int, float, np.ndarray]]:

@@ -10,16 +10,16 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Output, Partition, Record
 from streaminfer.runtime import names
-from streaminfer.runtime.follower import Follower
-from streaminfer.runtime.master import Master
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import MasterMetrics, WorkerMetrics
-from streaminfer.runtime.worker import Worker
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
-from streaminfer.wire.formats import max_events
+from streaminfer.wire.events.formats import max_events
 from tests.simulation.broker import Broker, Clock
 from tests.simulation.bus import Faults, SimulatedBus
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.runtime.connection import Connection
-from streaminfer.runtime.shards import Shards
-from streaminfer.runtime.view import PosteriorSnapshot
+from streaminfer.runtime.api.connection import Connection
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot
+from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.spec import Spec, parse_spec
-from streaminfer.variational.words import Block
+from streaminfer.variational.lda.words import Block
 from tests.runtime.rig import Rig
 
 Rows = list[dict[str, Any]]
@@ -62,7 +62,7 @@ class WordRig(Rig):
         return found
 
     def blocks(self) -> list[Block]:
-        shards = Shards(self.spec, self.bus, rows=True)
+        shards = Shards(self.spec, self.bus, rows=rows_of(self.spec))
         shards.catch_up()
         blocks = shards.blocks
         shards.close()

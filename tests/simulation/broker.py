@@ -31,7 +31,7 @@ class Broker:
 
     max_record_bytes = 1 << 20
 
-    def __init__(self, clock: Clock, session_s: float = 10.0, markers: bool = False) -> None:
+    def __init__(self, clock: Callable[[], float], session_s: float = 10.0, markers: bool = False) -> None:
         self.clock, self.session_s, self.markers = clock, session_s, markers
         self.topics: dict[str, Topic] = {}
         self.epochs: dict[str, int] = {}
@@ -80,7 +80,7 @@ class Broker:
         """A topic's partitions in order; raises UnknownTopic."""
         logs = self._logs.get(topic)
         if logs is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"topic {topic!r} does not exist")
         return logs
 
     def log(self, partition: Partition) -> Log:
@@ -118,7 +118,7 @@ class Broker:
             raise BusError(f"topic {topic.name!r} is compacted: every record must have a key")
         size = size_of(output)
         if size > topic.max_bytes:
-            raise TooLarge(f"a record for {topic.name!r} has {size} bytes, the topic takes {topic.max_bytes}")
+            raise TooLarge(f"a record for {topic.name!r} has {size} bytes, the topic accepts at most {topic.max_bytes}")
         if output.partition is not None:
             return self.log(Partition(topic.name, output.partition))
         if output.key is not None:

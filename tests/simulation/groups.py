@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streaminfer.bus.protocol import Fenced, Partition, Position, Topic
+from streaminfer.bus.sqlite import groups
 from streaminfer.bus.sqlite.assignment import assign
 
 
@@ -76,9 +77,10 @@ class Group:
                 raise Fenced(f"this member of group {self.name!r} does not own {partition}")
 
     def check_vacant(self) -> None:
-        """Raises Fenced where there are members: then only they may commit positions."""
+        """Raises Fenced if there are members: then only they may commit positions."""
         now = self._clock()
-        if any(lease.expires > now for lease in self._members.values()):
+        latest = now + groups.LONGEST_LEASE * self._session_s
+        if any(now < lease.expires <= latest for lease in self._members.values()):
             raise Fenced(f"group {self.name!r} has members: only they may commit its positions")
 
     def rebalance(self) -> None:
@@ -110,7 +112,8 @@ class Group:
                 self._owners[partition] = (number, self.generation)
 
     def _evict(self, now: float) -> bool:
-        expired = [member for member, lease in self._members.items() if lease.expires <= now]
+        latest = now + groups.LONGEST_LEASE * self._session_s
+        expired = [member for member, lease in self._members.items() if not now < lease.expires <= latest]
         for member in expired:
             del self._members[member]
         return bool(expired)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from streaminfer.bus.protocol import Member, Partition, Writer
+from streaminfer.bus.protocol import Member, Partition
 from streaminfer.runtime import names
-from streaminfer.runtime.master import Master
-from streaminfer.runtime.shard import Shard
-from streaminfer.runtime.tape import Tape
-from streaminfer.runtime.worker import Worker
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.folding.restoring import Restored
+from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.learning.worker import Worker
+from streaminfer.runtime.owning.owner import Owner
+from streaminfer.runtime.reading.tape import Tape
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.world import Services
@@ -37,18 +39,19 @@ class NoFrontierCheck(_WithShard):
     shard = _NoFrontierShard
 
 
-class _NoWriter:
+class _NoOwner:
+    def check_newest(self, position: int, error: Exception | None = None) -> None: ...
+
     def close(self) -> None: ...
 
 
 class _RestoreFirstShard(Shard):
-    def fence(self) -> Writer:
-        return _NoWriter()  # type: ignore[return-value]
+    def fence(self) -> Owner:
+        return _NoOwner()  # type: ignore[return-value]
 
-    def restore(self) -> Snapshot:
-        found = super().restore()
-        self._writer = super().fence()
-        return found
+    def _go_on(self, found: Restored) -> None:
+        super()._go_on(found)
+        self._owner = super().fence()
 
 
 class RestoreBeforeFencing(_WithShard):

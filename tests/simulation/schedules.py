@@ -18,7 +18,10 @@ def in_parts(begin: int, end: int) -> pytest.MarkDecorator:
 
 
 def shows_a_bug(
-    play: Callable[[int], object], within: int, match: str | None = None, error: type[Exception] = Wrong
+    play: Callable[[int], object],
+    within: int,
+    match: str | None = None,
+    error: type[Exception] | tuple[type[Exception], ...] = Wrong,
 ) -> None:
     """One of the first schedules must end wrong, or with another error."""
 

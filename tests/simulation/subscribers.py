@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streaminfer.bus.protocol import Partition, Record
-from streaminfer.runtime.follower import Follower
-from streaminfer.variational.reached import Reached, believe
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.variational.forgetting.reached import Reached, believe
 from streaminfer.variational.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from tests.simulation.disturbed import Trusting, play
+import pytest
+
+from streaminfer.runtime.service import Fatal
+from tests.simulation.disturbed import FromThePrior, LockedOut, Trusting, play
 from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.world import EVENTS, Services
 
 SCHEDULES = 1000
+WINDOWS = 100
 
 
 @in_parts(0, SCHEDULES)
 def test_schedules(seeds: range) -> None:
     for seed in seeds:
         play(seed)
+
+
+@pytest.mark.parametrize("forget", [{"window_events": 9}, {"window_seconds": 9.0}], ids=str)
+def test_schedules_of_windows(forget: dict[str, float]) -> None:
+    """Junk among their panes, too."""
+    for seed in range(WINDOWS):
+        assert play(seed, forget=forget).n_events == EVENTS
+
+
+def test_a_master_that_junk_locks_out_is_found() -> None:
+    shows_a_bug(lambda seed: play(seed, services=Services(master=LockedOut)), 200, r"simulated\.posterior-0", Fatal)
+
+
+def test_a_master_that_takes_junk_for_the_end_is_found() -> None:
+    shows_a_bug(
+        lambda seed: play(seed, services=Services(master=FromThePrior)),
+        200,
+        "frontier shrank|below the frontier and not in the posterior",
+    )
 
 
 def test_a_reader_of_falling_versions_is_found() -> None:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from streaminfer.bus.protocol import Partition
-from streaminfer.runtime.keyed_shard import KeyedShard
-from streaminfer.runtime.master import Master
-from streaminfer.runtime.shard import Shard
-from streaminfer.runtime.tape import Tape
-from streaminfer.runtime.worker import Worker
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.learning.worker import Worker
+from streaminfer.runtime.reading.tape import Tape
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.keyed_world import play_keyed
@@ -47,14 +46,15 @@ class FirstShardOnly(Worker):
         super()._start(partition, self._shards.snapshots[0].frontier[partition.index])
 
 
-class _ForgetsItsKeys(KeyedShard):
+class _ForgetsItsKeys(Shard):
     def restored(self) -> bool:
-        waited = self._reader is not None
+        waited = self._restoring is not None
         done = super().restored()
         if waited and done:
-            for key in list(self._arena.rows)[:1]:
-                self._arena.drop(key)
-            self._arena.published()
+            rows = self.table.rows
+            for key in list(rows.rows)[:1]:
+                rows.drop(key)
+            rows.published()
         return done
 
 
@@ -65,12 +65,12 @@ class KeyLost(Master):
         return _ForgetsItsKeys(self._spec, self._bus, partition.index, self._metrics)
 
 
-class _CleanTooEarly(KeyedShard):
+class _CleanTooEarly(Shard):
     def _fold(self, increment: Increment) -> None:
         super()._fold(increment)
-        row = self._arena.rows.get(increment.keys.labels[0]) if increment.keys and increment.keys.labels else None
+        row = self.table.rows.rows.get(increment.keys.labels[0]) if increment.keys and increment.keys.labels else None
         if row is not None:
-            self._arena.dirty[row] = False
+            self.table.rows.dirty[row] = False
 
 
 class KeyNotPublished(Master):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaminfer.runtime import incarnation, worker
+from streaminfer.runtime import incarnation
+from streaminfer.runtime.learning import worker
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.schedules import shows_a_bug

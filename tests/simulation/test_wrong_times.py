@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streaminfer.bus.protocol import Output, Partition
-from streaminfer.runtime.worker import Worker
+from streaminfer.runtime.learning.worker import Worker
 from tests.simulation.schedules import shows_a_bug
 from tests.simulation.world import EVENTS, Services, World
 

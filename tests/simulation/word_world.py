@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.runtime import manifests, names
-from streaminfer.runtime.word_rows import WordRows
+from streaminfer.runtime import names
+from streaminfer.runtime.following import manifests
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.following.rows import AllRows
 from streaminfer.spec import Spec, parse_spec
-from streaminfer.variational import words
+from streaminfer.tables.kinds import kind_of
+from streaminfer.variational.lda import words
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.snapshots import Assembler
@@ -54,7 +57,7 @@ class WordSubscriber(KeyedSubscriber):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        spec, size = world.spec, manifests.statistics_size(world.spec)
+        spec, size = world.spec, kind_of(world.spec).statistics_size(world.spec)
         self._assemblers = [Assembler(spec.fingerprint, size) for _ in self._partitions]
 
     def poll(self) -> None:
@@ -133,11 +136,12 @@ class WordEpochsSubscriber(EpochsSubscriber):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._rows = WordRows(world.spec, world.bus)
+        self._rows = AllRows(world.spec)
+        self._follower = Follower(world.spec, world.bus, rows=self._rows)
 
     def poll(self) -> None:
         """The rows are those of the newest snapshot alone."""
-        for snapshot in self._rows.poll(0.0)[-1:]:
+        for snapshot in self._follower.poll(0.0)[-1:]:
             self._check(snapshot)
             self.newest = snapshot
 

@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Fenced, Output, Partition, Replaced, Unavailable
 from streaminfer.runtime import names
-from streaminfer.runtime.idle import IdleMark
-from streaminfer.runtime.master import Master
+from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.service import Service
+from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.runtime.telemetry import MasterMetrics, WorkerMetrics
-from streaminfer.runtime.worker import Worker
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.broker import Broker, Clock
@@ -119,7 +119,7 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.clock = Clock()
-        self.broker = Broker(self.clock, SESSION, markers=self.rng.random() < 0.5)
+        self.broker = Broker(self.wall, SESSION, markers=self.rng.random() < 0.5)
         self.chaotic = True
         self.spec = self.make_spec()
         self.data = names.topic(self.spec, "events")
@@ -134,6 +134,10 @@ class World:
         self.subscriber = self.make_subscriber()
         self.broker.on_append = self.subscriber.poll
 
+    def wall(self) -> float:
+        """The time of day, as the machines of services and broker have it."""
+        return self.clock()
+
     def make_spec(self) -> Spec:
         return _spec(self.rng, self.forget)
 
@@ -145,8 +149,7 @@ class World:
         """Chaos, then fairness until idle; raises Wrong."""
         for _ in range(self.rng.randint(*self.turns)):
             self.turn()
-        while self.sent < EVENTS:
-            self.produce()
+        self.produce_rest()
         self.chaotic = False
         mark = IdleMark(self.spec, self.bus)
         for process in self.processes:
@@ -158,6 +161,10 @@ class World:
             if mark.reached(self.subscriber.newest):
                 return self.subscriber.final()
         raise Wrong(f"stuck: frontier {self.subscriber.frontier()} never reached {mark.ends}")
+
+    def produce_rest(self) -> None:
+        while self.sent < EVENTS:
+            self.produce()
 
     def turn(self) -> None:
         """One thing happens."""
@@ -229,7 +236,7 @@ class World:
             )
         else:
             process.service = self.services.master(
-                self.spec, process.bus, self.clock, MASTER_METRICS, instance, self.clock
+                self.spec, process.bus, self.clock, MASTER_METRICS, instance, self.wall
             )
 
     def kill(self, process: Process) -> None:

@@ -29,7 +29,7 @@ class SimulatedWriter:
         places = positions or {}
         group = self._group_of(owner)
         if places and group is None:
-            raise ValueError("positions belong to a group: say which with `owner`")
+            raise ValueError("positions belong to a group: name it with `owner`")
         connection, broker = self._connection, self._connection.broker
         broker.check_positions(places)
 

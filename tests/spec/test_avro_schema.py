@@ -41,22 +41,22 @@ def doubling(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("{", "is no JSON: "),
-        ("[" * 100_000, "is no JSON: "),
+        ("{", "is not JSON: "),
+        ("[" * 100_000, "is not JSON: "),
         (" " * (MAX_BYTES + 1), f"has {MAX_BYTES + 1} characters, more than {MAX_BYTES}"),
         ('"long"', "must be a record with named fields"),
         ("[]", "has a union without branches"),
         ('["null", ["null"]]', "has a union without branches, or with a union in it"),
-        ("5", "has a type that is no name, list or mapping"),
-        ('{"type": "nope"}', "uses nope, which is no type"),
+        ("5", "has a type that is not a name, a list or a mapping"),
+        ('{"type": "nope"}', "uses nope, which is not a type"),
         ('{"type": "record", "fields": []}', "has something that should be a name"),
-        ('{"type": "record", "name": "R"}', "has fields that are no list"),
-        ('{"type": "record", "name": "R", "fields": [5]}', "has a field that is no mapping"),
+        ('{"type": "record", "name": "R"}', "has fields that are not a list"),
+        ('{"type": "record", "name": "R", "fields": [5]}', "has a field that is not a mapping"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]}',
          "has the field a twice in one record"),
         ('[{"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 1}]',
          "declares F twice"),
-        ('{"type": "fixed", "name": "F", "size": -1}', f"has a fixed type whose size is none from 0 to {MAX_FIXED}"),
+        ('{"type": "fixed", "name": "F", "size": -1}', f"has a fixed type whose size is not from 0 to {MAX_FIXED}"),
         ('{"type": "enum", "name": "E", "symbols": [1]}', "has something that should be a symbol"),
         ('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}', "has an array whose elements"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]}',
@@ -119,10 +119,10 @@ def test_the_file_is_looked_for_beside_the_spec(tmp_path: Path) -> None:
 
 def test_errors_of_the_file_are_errors_of_the_spec(tmp_path: Path) -> None:
     path = tmp_path / "none.avsc"
-    assert fails(tmp_path, "x").startswith("data.schema: is no schema that can be read here: is no JSON: ")
+    assert fails(tmp_path, "x").startswith("data.schema: is not a schema that can be read here: is not JSON: ")
     other = {**GOOD, "fields": GOOD["fields"][1:]}
     assert fails(tmp_path, other) == (
-        "data.schema: is no schema that can be read here: k: is missing in the schema (got 'homes/flat.avsc')"
+        "data.schema: is not a schema that can be read here: k: is missing in the schema (got 'homes/flat.avsc')"
     )
     text = json.dumps(GOOD).replace('"long"', '"string"')
     assert "k: is of type string, it must be one of double, float, int, long" in fails(tmp_path, text)
@@ -130,7 +130,7 @@ def test_errors_of_the_file_are_errors_of_the_spec(tmp_path: Path) -> None:
         parse_spec(
             {"name": "d", "data": {"format": "avro", "schema": str(path)}, "model": {"kind": "poisson", "field": "k"}}
         )
-    assert str(caught.value).startswith(f"spec: data.schema: must name a file, and {path} is none (got '")
+    assert str(caught.value).startswith(f"spec: data.schema: must name a file, and {path} is not a file (got '")
     (tmp_path / "binary.avsc").write_bytes(b"\xff")
     with pytest.raises(SpecError, match="names a file that cannot be read as text"):
         parse_spec(
@@ -217,7 +217,7 @@ def test_the_derived_schema_has_the_time_as_a_double_only_where_it_is_read() -> 
 def test_types_that_hold_no_times(at: Any, reason: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         dated(tmp_path, at, **BY_TIME)
-    rule = f"is no schema that can be read here: timestamp (from at): {reason}"
+    rule = f"is not a schema that can be read here: timestamp (from at): {reason}"
     assert str(caught.value) == f"spec: data.schema: {rule} (got 'e.avsc')"
     assert dated(tmp_path, at).time_field is None, "times that nobody reads may be anything"
 
@@ -225,13 +225,17 @@ def test_types_that_hold_no_times(at: Any, reason: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "paths", "reason"),
     [
-        ("my count", {}, "my count: must have a name that Avro has: letters, digits and _, no digit first"),
-        ("k", {"k": "a", "e": "a.b"}, "e (from a.b): is inside of what another field says is a value"),
-        ("k", {"k": "a.b", "e": "a"}, "e (from a): is a value that has another field inside"),
+        (
+            "my count",
+            {},
+            "my count: must have a name that Avro allows: letters, digits and _, not beginning with a digit",
+        ),
+        ("k", {"k": "a", "e": "a.b"}, "e (from a.b): is inside the value of another field"),
+        ("k", {"k": "a.b", "e": "a"}, "e (from a): is a value, but another field is inside it"),
     ],
 )
 def test_fields_that_make_no_schema(field: str, paths: dict[str, str], reason: str) -> None:
     model = {"kind": "poisson", "field": field, "exposure": "e"}
     with pytest.raises(SpecError) as caught:
         parse_spec({"name": "d", "data": {"format": "avro", "fields": paths}, "model": model})
-    assert str(caught.value) == f"spec: data.fields: is no schema that can be read here: {reason} (got {paths!r})"
+    assert str(caught.value) == f"spec: data.fields: is not a schema that can be read here: {reason} (got {paths!r})"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streaminfer.models.events import Field, check
+from streaminfer.models.checks import check
+from streaminfer.models.events import Field
 from streaminfer.spec import Spec, parse_spec
 from tests.spec.documents import document
 
@@ -39,7 +40,7 @@ def test_fields_are_where_the_spec_says_and_else_under_their_names() -> None:
 
 def test_two_fields_may_be_in_one_place() -> None:
     spec = _spec(fields={"a": "x", "b": "x"})
-    assert check(spec.fields, [{"x": 2, "y": 3}]).events.tolist() == [[2, 2, 3]]
+    assert check(spec.fields, [{"x": 2, "y": 3}]).events.numbers.tolist() == [[2, 2, 3]]
 
 
 NESTED = (Field("size", "number", path=("house", "size")), Field("colour", "category", ("red", "blue"), ("c",)))
@@ -49,7 +50,7 @@ LABEL = "size (from house.size)"
 def test_values_are_taken_from_their_places() -> None:
     rows = [{"house": {"size": 3, "x": []}, "c": "blue"}, {"house": {"size": 4.5}, "c": "red", "size": "no"}]
     found = check(NESTED, rows)
-    assert (found.events.tolist(), found.rejected) == ([[3, 1], [4.5, 0]], [])
+    assert (found.events.numbers.tolist(), found.rejected) == ([[3, 1], [4.5, 0]], ())
 
 
 @pytest.mark.parametrize(
@@ -71,5 +72,5 @@ def test_values_are_taken_from_their_places() -> None:
 def test_what_is_wrong_is_said_with_the_place(row: Any, reason: str) -> None:
     good = {"house": {"size": 1}, "c": "red"}
     found = check(NESTED, [good, row, good])
-    assert found.events.tolist() == [[1, 0], [1, 0]]
+    assert found.events.numbers.tolist() == [[1, 0], [1, 0]]
     assert [(each.row, each.reason) for each in found.rejected] == [(1, reason)]

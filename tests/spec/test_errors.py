@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.models.poisson import Poisson
+from streaminfer.models.conjugate.poisson import Poisson
 from streaminfer.spec import SpecError, load_spec, parse_spec
 from tests.spec.documents import document
 
@@ -57,21 +57,25 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(data={"partition": 4}), "data.partition: is not a known key; did you mean 'partitions'? known: format, "
       "partitions, topic, fields, timestamp, schema, schema_id (got 4)"),
     (document(data={"format": "avro", "timestamp": "when-it-was"}, inference={"forget": {"half_life_seconds": 60}}),
-     "data.timestamp: is no schema that can be read here: timestamp (from when-it-was): must have a name that Avro "
-     "has: letters, digits and _, no digit first (got 'when-it-was')"),
-    (document(key="k", data={"format": "avro"}), "key.field: is no schema that can be read here: k: is of type double, "
+     "data.timestamp: is not a schema that can be read here: timestamp (from when-it-was): must have a name that Avro "
+     "allows: letters, digits and _, not beginning with a digit (got 'when-it-was')"),
+    (document(key="k", data={"format": "avro"}), "key.field: is not a schema that can be read here: k: is of "
+     "type double, "
      "it must be one of enum, int, long, string; name a data.schema that has it as one of them (got 'k')"),
-    (document(key="city", data={"format": "avro", "fields": {"city": "k"}}), "data.fields.city: is no schema that can "
+    (document(key="city", data={"format": "avro", "fields": {"city": "k"}}), "data.fields.city: is not a schema "
+     "that can "
      "be read here: city (from k): is of type double, it must be one of enum, int, long, string; name a data.schema "
      "that has it as one of them (got 'k')"),
-    (document(key="big city", data={"format": "avro"}), "key.field: is no schema that can be read here: big city: must "
-     "have a name that Avro has: letters, digits and _, no digit first (got 'big city')"),
+    (document(key="big city", data={"format": "avro"}), "key.field: is not a schema that can be read here: big "
+     "city: must "
+     "have a name that Avro allows: letters, digits and _, not beginning with a digit (got 'big city')"),
     (document(key="y", data={"format": "avro", "timestamp": "k.at"}, inference={"forget": {"half_life_seconds": 60}}),
-     "data.timestamp: is no schema that can be read here: timestamp (from k.at): is inside of what another field says "
-     "is a value (got 'k.at')"),
+     "data.timestamp: is not a schema that can be read here: timestamp (from k.at): is inside the value of "
+      "another field (got 'k.at')"),
     (document(key="city", inference={"forget": {"window_events": 9}}), "inference.forget: must be half_life_events or "
-     "half_life_seconds where there is a key: panes of keys are not kept (got {'window_events': 9})"),
-    (document(key="city", drift={}), "drift: must not be set with key: the scores of different keys are not alike (got "
+     "half_life_seconds with a key: panes of keys are not kept (got {'window_events': 9})"),
+    (document(key="city", drift={}), "drift: must not be set with key: scores of different keys cannot be "
+     "compared (got "
      "{'events_per_false_alarm': 10000000.0, 'block_events': 256, 'react': 'report'})"),
     (document(drift=1e7), "drift: must be a mapping of keys to values (got 10000000.0)"),
     (document(drift={"events_per_false_alarm": 0}), "drift.events_per_false_alarm: must be a number at least 1 and "
@@ -85,7 +89,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document(drift={"react": {"half_life_events": 5}}), "drift.react.for_events: is required: How many events after "
      "an alarm the reaction lasts. (got None)"),
     (document(drift={"react": {"half_life_events": 5, "for_events": 9}}, inference={"forget": {"window_seconds": 60}}),
-     "drift.react: must be report where inference.forget has window_seconds: what is in a window counts fully "
+     "drift.react: must be report if inference.forget has window_seconds: what is in a window counts fully "
      "(got {'half_life_events': 5.0, 'for_events': 9})"),
     (document(data={"partitions": 0}), "data.partitions: must be a whole number at least 1 and at most 1024 (got 0)"),
     (document(data={"partitions": 1025}), "data.partitions: must be a whole number at least 1 and at most 1024 "
@@ -127,8 +131,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "'memoized')"),
     (_mixture(method="memoized", linger_ms=100), "inference.linger_ms: must be 0 with the method memoized, whose "
      "batches must be the same in every epoch: leave it out (got 100)"),
-    (_mixture(method="svi", step={"constant": 0.1, "tau": 3}), "inference.step.constant: means nothing where step has "
-     "tau or kappa: set the one or the others (got 0.1)"),
+    (_mixture(method="svi", step={"constant": 0.1, "tau": 3}), "inference.step.constant: means nothing if step has "
+     "tau or kappa: set constant alone, or leave it out (got 0.1)"),
     (_mixture(method="memoized", population=9), "inference.population: means nothing with the method memoized, only "
      "with svi: leave it out (got 9)"),
     (_mixture(method="memoized", forget={"half_life_events": 9}), "inference.forget: means nothing with the method "
@@ -254,15 +258,15 @@ def test_what_cannot_even_be_printed_is_refused() -> None:
             parse_spec(given)
     huge = 10**5000
     for given in ({"name": huge}, {huge: 1}, {"model": {"kind": huge}}):
-        with pytest.raises(SpecError, match=r"no whole number of more than 4096 bits \(got '16610 bits'\)"):
+        with pytest.raises(SpecError, match=r"a whole number of more than 4096 bits \(got '16610 bits'\)"):
             parse_spec(given)
 
 
 GOOD = "name: demo\nmodel: {kind: poisson, field: k}\n"
 FILES: dict[str, tuple[bytes, str]] = {
-    "twice": (b"name: demo\nname: other\n", "must be one YAML document: key 'name' stands twice in "),
-    "twice quoted": (b'{"name": "demo", name: other}', "must be one YAML document: key 'name' stands twice in "),
-    "twice inside": (b"model: {kind: poisson, kind: gaussian}", "must be one YAML document: key 'kind' stands twice"),
+    "twice": (b"name: demo\nname: other\n", "must be one YAML document: key 'name' appears twice in "),
+    "twice quoted": (b'{"name": "demo", name: other}', "must be one YAML document: key 'name' appears twice in "),
+    "twice inside": (b"model: {kind: poisson, kind: gaussian}", "must be one YAML document: key 'kind' appears twice"),
     "alias": (b"name: &n demo\nmodel: *n\n", "must be one YAML document: aliases are not allowed in "),
     "garbage": (bytes(range(256)), "must be one YAML document: "),
     "nul": (b"name: \x00", "must be one YAML document: "),
@@ -277,7 +281,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "odd time": (b"name: !!timestamp soon", "must be one YAML document: "),
     "no character": (b'name: "\\UFFFFFFFF"', "must be one YAML document: "),
     "sexagesimal": (b"name: 1" + b":0" * 300 + b".5", "must be one YAML document: "),
-    "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must hold no whole number of more than 4096 bits"),
+    "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must not hold a whole number of more than 4096 bits"),
     "empty": (b"", "must be a mapping with name, data, model, inference, key, drift (got None)"),
     "a list": (b"- name", "must be a mapping with name, data, model, inference, key, drift (got ['name'])"),
     "too large": (GOOD.encode() + b"#" * (1 << 20), "must be at most 1048576 bytes (got '1048577 bytes or more')"),
@@ -327,6 +331,6 @@ def test_a_window_needs_exact_statistics(exactness: str, needs_base: bool, monke
             parse_spec(_forget({f"window_{unit}": 60}), "prices.yaml")
         assert str(caught.value) == (
             f"prices.yaml: inference.forget.window_{unit}: needs a model with exact statistics, as what leaves the "
-            f"window must leave nothing behind; take half_life_{unit} (got 'poisson')"
+            f"window must leave nothing behind; use half_life_{unit} (got 'poisson')"
         )
         parse_spec(_forget({f"half_life_{unit}": 60}))

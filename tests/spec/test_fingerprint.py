@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.models.bernoulli import Bernoulli
+from streaminfer.models.conjugate.bernoulli import Bernoulli
 from streaminfer.spec import Data, Inference, Spec, meaning, parse_spec
 from tests.spec.documents import FULL, SMALLEST, document
 

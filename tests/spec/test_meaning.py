@@ -23,11 +23,11 @@ def kept(**changes: Any) -> meaning.Meaning:
 DIFFERENCES: list[tuple[dict[str, Any], str]] = [
     (
         {"inference": {"forget": {"half_life_events": 5}}},
-        "inference.forget.half_life_events is not set there and 5.0 here",
+        "inference.forget.half_life_events is not set in that spec and 5.0 in this one",
     ),
-    ({"data": {"format": "rows"}}, 'data.format is "json" there and "rows" here'),
-    ({"data": {"topic": "theirs"}}, 'data.topic is not set there and "theirs" here'),
-    ({"key": "city"}, 'key.default is not set there and "prior" here'),
+    ({"data": {"format": "rows"}}, 'data.format is "json" in that spec and "rows" in this one'),
+    ({"data": {"topic": "theirs"}}, 'data.topic is not set in that spec and "theirs" in this one'),
+    ({"key": "city"}, 'key.default is not set in that spec and "prior" in this one'),
 ]
 
 
@@ -64,7 +64,7 @@ def test_what_is_no_meaning_is_none(text: bytes) -> None:
 
 def test_names_and_values_from_outside_do_not_reach_a_terminal_as_they_are() -> None:
     (said,) = meaning.differences({"\x1b[2J": "\x1b[2J"}, {})
-    assert said == '\\x1b[2J is "\\u001b[2J" there and not set here'
+    assert said == '\\x1b[2J is "\\u001b[2J" in that spec and not set in this one'
 
 
 def test_an_option_that_says_what_was_always_done_is_not_in_the_meaning(monkeypatch: pytest.MonkeyPatch) -> None:

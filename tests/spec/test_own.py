@@ -105,7 +105,7 @@ def test_options_are_checked_like_those_of_every_model() -> None:
     given = {**document("queue_models.visits:Visits"), "key": "k"}
     assert line(given) == (
         "own.yaml: key: cannot be set with queue_models.visits:Visits: its increments depend on a posterior, and "
-        "workers hold none of a key; leave it out, or take a spec and a topic for each key (got 'k')"
+        "workers hold no posterior of a key; leave it out, or use a spec and a topic for each key (got 'k')"
     )
     with pytest.raises(SpecError) as caught:
         parse_spec({**document("os:system"), "name": "A", "zzz": 1})

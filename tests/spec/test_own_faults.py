@@ -13,7 +13,7 @@ from queue_models.waiting import WaitingTime
 
 from streaminfer import fit
 from streaminfer.models.events import Field
-from streaminfer.models.model import Conjugate, Filter, Latent, Model, Predicts, is_conjugate
+from streaminfer.models.model import AnyModel, Conjugate, Filter, Latent, Model, Predicts, is_conjugate
 from streaminfer.models.options import Option, OptionsError, Section, Text
 from streaminfer.spec import own_faults, parse_spec
 from tests.spec.own import document, kind_of, line
@@ -57,11 +57,12 @@ FAULTS: dict[str, tuple[type, str]] = {
     "no-sort": (without(Visits, "expected", "elbo"), "the class has none of the methods statistics, expected, absorb, "
                 "one of which says how it learns from events"),
     "method": (having(merge=3), f"the class has no method merge, {EVERY}"),
-    "kind": (having(kind=3), "the class has a kind that is no text, but 3"),
-    "dict": (having(options={"field": 1}), "the class has options that are no Section, but {'field': 1}"),
-    "none": (having(options=Section([])), "the class has options that are no Section of one Option or more, but "
+    "kind": (having(kind=3), "the class has a kind that is not a text, but 3"),
+    "dict": (having(options={"field": 1}), "the class has options that are not a Section, but {'field': 1}"),
+    "none": (having(options=Section([])), "the class has options that are not a Section of one Option or more, but "
              "Section(options=[], complete=None)"),
-    "strings": (having(options=Section(["x"])), "the class has options that are no Section of one Option or more, but "  # type: ignore[list-item]
+    "strings": (having(options=Section(["x"])), "the class has options that are not a Section of one Option or "
+     "more, but "  # type: ignore[list-item]
                 "Section(options=['x'], complete=None)"),
     "first": (having(options=Section([PRIOR, SECTION[0]])), "the class has options of which the last is not the "
               "Section prior, but 'field'"),
@@ -70,15 +71,15 @@ FAULTS: dict[str, tuple[type, str]] = {
     "kind-option": (having(options=Section([Option("kind", Text(), "a kind"), PRIOR])), "the class has an option named "
                     "kind, which in a spec is the name of the class"),
     "needed": (having(options=Section([SECTION[0], NEEDED])), "the class has a prior whose shape has no default"),
-    "no-methods": (having(methods=()), "the class has methods that are no tuple of one or more of METHODS, but ()"),
-    "list": (having(methods=["svb"]), "the class has methods that are no tuple of one or more of METHODS, but "
+    "no-methods": (having(methods=()), "the class has methods that are not a tuple of one or more of METHODS, but ()"),
+    "list": (having(methods=["svb"]), "the class has methods that are not a tuple of one or more of METHODS, but "
              "['svb']"),
-    "mcmc": (having(methods=("svb", "mcmc")), "the class has methods that are no tuple of one or more of METHODS, "
+    "mcmc": (having(methods=("svb", "mcmc")), "the class has methods that are not a tuple of one or more of METHODS, "
              "but ('svb', 'mcmc')"),
     "svi": (having(methods=("svb", "svi")), "the class has svi among its methods, which needs expected and elbo"),
     "memoized": (having(methods=("memoized",)), "the class has memoized among its methods, which needs expected and "
                  "elbo"),
-    "good": (having(exactness="good"), "the class has an exactness that is none of exact, bound, approximate, but "
+    "good": (having(exactness="good"), "the class has an exactness that is not one of exact, bound, approximate, but "
              "'good'"),
     "base": (having(needs_base=1), "the class has a needs_base that is neither True nor False, but 1"),
     "no-base": (having(Visits, needs_base=False), "the class has a needs_base that is False, but without statistics "
@@ -87,28 +88,32 @@ FAULTS: dict[str, tuple[type, str]] = {
     "no-size": (without(WaitingTime, "size"), "what it builds has no size"),
     "no-labels": (without(WaitingTime, "labels"), "what it builds has no labels"),
     "no-prior-options": (without(WaitingTime, "prior_options"), "what it builds has no prior_options"),
-    "fields": (having(fields=("t",)), "what it builds has fields that are no tuple of one Field or more, but ('t',)"),
-    "nothing": (having(fields=()), "what it builds has fields that are no tuple of one Field or more, but ()"),
-    "key": (having(fields=(Field("t", "key"),)), "what it builds has a field 't' whose kind is none of KINDS, but "
+    "fields": (having(fields=("t",)), "what it builds has fields that are not a tuple of one Field or more, but "
+     "('t',)"),
+    "nothing": (having(fields=()), "what it builds has fields that are not a tuple of one Field or more, but ()"),
+    "key": (having(fields=(Field("t", "key"),)), "what it builds has a field 't' whose kind is not one of KINDS, but "
             "'key'"),
-    "time": (having(fields=(Field("t", "time"),)), "what it builds has a field 't' whose kind is none of KINDS, but "
+    "time": (having(fields=(Field("t", "time"),)), "what it builds has a field 't' whose kind is not one of KINDS, but "
              "'time'"),
     "twice": (having(fields=(Field("t", "count"), Field("t", "number"))), "what it builds has two fields of one name "
               "among ['t', 't']"),
-    "labels": (having(labels=None), "what it builds has labels that are no mapping, but None"),
-    "size": (having(size=0), "what it builds has a size that is no whole number above 0, but 0"),
-    "other-size": (having(size=3), "what it builds has an empty() that is no array of 3 finite numbers of float64, but "
+    "labels": (having(labels=None), "what it builds has labels that are not a mapping, but None"),
+    "size": (having(size=0), "what it builds has a size that is not a whole number above 0, but 0"),
+    "other-size": (having(size=3), "what it builds has an empty() that is not an array of 3 finite numbers of "
+     "float64, but "
                    "array([0., 0.])"),
-    "whole": (having(empty=lambda _: np.zeros(2, int)), "what it builds has an empty() that is no array of 2 finite "
+    "whole": (having(empty=lambda _: np.zeros(2, int)), "what it builds has an empty() that is not an array of "
+     "2 finite "
               "numbers of float64, but array([0, 0])"),
-    "nan": (having(empty=lambda _: np.full(2, np.nan)), "what it builds has an empty() that is no array of 2 finite "
+    "nan": (having(empty=lambda _: np.full(2, np.nan)), "what it builds has an empty() that is not an array of "
+     "2 finite "
             "numbers of float64, but array([nan, nan])"),
-    "inputs": (having(inputs=(Field("x", "number"),)), "what it builds has inputs that are no tuple of some of its "
+    "inputs": (having(inputs=(Field("x", "number"),)), "what it builds has inputs that are not a tuple of some of its "
                "fields, but (Field(name='x', kind='number', categories=(), path=('x',), most=100000),)"),
-    "inputs-list": (having(inputs=[]), "what it builds has inputs that are no tuple of some of its fields, but []"),
-    "no-outputs": (without(WaitingTime, "outputs"), "what it builds has inputs, but no outputs that are a tuple of "
+    "inputs-list": (having(inputs=[]), "what it builds has inputs that are not a tuple of some of its fields, but []"),
+    "no-outputs": (without(WaitingTime, "outputs"), "what it builds has inputs, but outputs that are not a tuple of "
                    "texts, but None"),
-    "outputs": (having(outputs=(1,)), "what it builds has inputs, but no outputs that are a tuple of texts, but (1,)"),
+    "outputs": (having(outputs=(1,)), "what it builds has inputs, but outputs that are not a tuple of texts, but (1,)"),
     "no-predict": (having(Visits, inputs=(), outputs=()), "what it builds has inputs, but a posterior without the "
                    "method predict"),
     "improper": (having(proper=lambda _, rows: np.zeros(len(rows), bool)), "what it builds has a proper() that refuses "
@@ -127,7 +132,7 @@ def test_a_class_that_is_no_whole_model_is_one_exact_line(case: str, kind_of: Ca
 
 def test_the_faults_cover_every_member() -> None:
     told = " ".join(fault for _, fault in FAULTS.values())
-    for sort in (Model, Conjugate, Latent, Predicts):
+    for sort in (AnyModel, Model, Conjugate, Latent, Predicts):
         for name in [*own_faults._methods(sort), *own_faults._properties(sort), *sort.__annotations__]:
             assert name in told, name
     assert own_faults._methods(Filter) == ["absorb"]
@@ -148,12 +153,13 @@ class Posterior:
 
 
 POSTERIORS = [
-    (Posterior(family=None), "a posterior whose family is no text of 1 to 200 characters, but None"),
-    (Posterior(family=""), "a posterior whose family is no text of 1 to 200 characters, but ''"),
-    (Posterior(natural=[1.0]), "a posterior whose natural is no array of finite numbers of float64, but [1.0]"),
-    (Posterior(natural=np.array([np.inf])), "a posterior whose natural is no array of finite numbers of float64, but "
+    (Posterior(family=None), "a posterior whose family is not a text of 1 to 200 characters, but None"),
+    (Posterior(family=""), "a posterior whose family is not a text of 1 to 200 characters, but ''"),
+    (Posterior(natural=[1.0]), "a posterior whose natural is not an array of finite numbers of float64, but [1.0]"),
+    (Posterior(natural=np.array([np.inf])), "a posterior whose natural is not an array of finite numbers of "
+     "float64, but "
      "array([inf])"),
-    (Posterior(), "a posterior whose moments() name no parameter"),
+    (Posterior(), "a posterior whose moments() do not name a parameter"),
 ]  # fmt: skip
 
 

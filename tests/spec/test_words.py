@@ -10,6 +10,7 @@ import pytest
 
 from streaminfer import load_spec, parse_spec
 from streaminfer.spec.load import SpecError
+from streaminfer.tables.kinds import kind_of
 
 MODEL = {"kind": "lda", "field": "words"}
 
@@ -24,7 +25,7 @@ def test_defaults() -> None:
         **MODEL, "topics": 20, "vocabulary": None, "shards": 1, "seed": 0, "local": "mean",
         "prior": {"document": 0.1, "topic": 0.01},
     }  # fmt: skip
-    assert (made.shards, made.by_rows, made.inference.minibatch) == (1, True, 256)
+    assert (made.shards, kind_of(made).has_rows, made.inference.minibatch) == (1, True, 256)
     assert spec({"shards": 7}).shards == 7
 
 
@@ -106,7 +107,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path, data: bytes, sa
 
 
 def test_too_many_words_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaminfer.models.vocabulary.MOST", 2)
+    monkeypatch.setattr("streaminfer.models.lda.vocabulary.MOST", 2)
     monkeypatch.setattr("streaminfer.spec.words.MOST", 2)
     assert len(written(tmp_path, b"a\nb\n").model.vocabulary) == 2
     with pytest.raises(SpecError, match=r"line 3 of .*at most 2 words"):

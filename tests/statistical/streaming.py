@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.variational import base as bases
-from streaminfer.variational import svb
+from streaminfer.variational.methods import svb
 
 Learn = Callable[[Any, bases.Base, np.ndarray], np.ndarray]
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from streaminfer import parse_spec
-from streaminfer.variational import drift, svb
 from streaminfer.variational.base import Base, prior
-from streaminfer.variational.drift import Scored, State
-from streaminfer.variational.forgetting import ByEvents, Clocks, total
+from streaminfer.variational.drift import watching
+from streaminfer.variational.drift.watching import Scored, State
+from streaminfer.variational.forgetting.decay import ByEvents, Clocks, total
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import svb
 
 Draw = Callable[[np.random.Generator, int], Any]
 Sizes = Callable[[np.random.Generator, int], int]
@@ -83,7 +84,7 @@ def alarms(stream: list[Scored], block_events: int, budget: float) -> list[int]:
     """Events at each alarm."""
     state, found = State(block_events), []
     for scored in stream:
-        before, state = state, drift.step(state, scored, budget, scored.end)
+        before, state = state, watching.step(state, scored, budget, scored.end)
         if state.n_alarms > before.n_alarms:
             found.append(scored.end)
     return found

@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.variational.lda.absorb import absorb
 from streaminfer.variational.lda.topics import Topics
-from tests.variational.corpora import Setting, chapters, held_out, learned, svb, svi, unigram
+from tests.variational.lda.corpora import Setting, chapters, held_out, learned, svb, svi, unigram
 
 pytestmark = pytest.mark.xdist_group("lda_corpus")  # what one process has learned the next test has again
 SIZES = [8, 64, 256]

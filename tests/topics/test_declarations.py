@@ -14,7 +14,7 @@ import yaml
 from streaminfer.bus.protocol import Topic
 from streaminfer.cli import COMMANDS
 from streaminfer.runtime import names
-from streaminfer.services import SERVICES
+from streaminfer.services import ROLES
 from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.spec.inference import METHODS
@@ -45,7 +45,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(SERVICES) | set(COMMANDS)
+    known = set(ROLES) | set(COMMANDS)
     assert row["writers"]
     assert row["readers"]
     assert set(row["writers"]) | set(row["readers"]) <= known
@@ -158,7 +158,7 @@ def test_statistics_are_kept_by_memoized_alone(method: str) -> None:
     model = {"kind": "gaussian_mixture", "fields": ["u"], "components": 2}
     spec = parse_spec({"name": "demo", "model": model, "inference": {"method": method}})
     assert ("statistics" in names.declared(spec)) is (method == "memoized")
-    assert names.worker_service(spec) in SERVICES
+    assert names.worker_service(spec) in ROLES
 
 
 def test_a_dead_letter_has_room_for_the_largest_event_and_its_headers() -> None:

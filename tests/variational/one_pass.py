@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from streaminfer.models.model import Model
-from streaminfer.variational import base, fold, svb
+from streaminfer.variational import fold, methods
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import svb
+from streaminfer.variational.outcomes import Outcome
 from tests.variational.plain import SVB
 
 
@@ -17,14 +19,14 @@ def one_pass(model: Model, events: np.ndarray, minibatch: int) -> np.ndarray:
     snapshot = replace(fold.start(model, "f"), frontier={0: 0})
     for begin in range(0, len(events), minibatch):
         batch = events[begin : begin + minibatch]
-        step = svb.step(model, base.of(model, SVB, snapshot), batch)
+        step = svb.step(model, methods.base_of(model, SVB, snapshot), batch)
         increment = Increment(
             fingerprint="f", writer="w", topic="t", partition=0, begin=begin, end=begin + len(batch),
             n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
             statistics=step.statistics,
         )  # fmt: skip
         snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version)
-        assert outcome is fold.Outcome.FOLDED
+        assert outcome is Outcome.FOLDED
         snapshot = replace(snapshot, version=snapshot.version + 1)
     assert snapshot.n_events == len(events)
     return snapshot.statistics

@@ -9,9 +9,10 @@ import numpy as np
 
 from streaminfer.models.model import Posterior
 from streaminfer.spec import Spec, parse_spec
-from streaminfer.variational import base, epochs, fold, memoized, methods
-from streaminfer.variational.fold import Outcome
+from streaminfer.variational import epochs, fold, methods
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import memoized
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
 
 
@@ -39,7 +40,7 @@ def blobs(n: int, seed: int = 1) -> np.ndarray:
 
 def increment(spec: Spec, snapshot: Snapshot, events: np.ndarray, begin: int, end: int, **fields: Any) -> Increment:
     """What a worker would send of events [begin, end) that starts from a snapshot."""
-    newest, own = base.of(spec.model, spec.inference, snapshot), memoized.held(snapshot, 0, begin)
+    newest, own = methods.base_of(spec.model, spec.inference, snapshot), memoized.held(snapshot, 0, begin)
     step = methods.learn(spec.model, spec.inference, newest, events[begin:end], None, own)
     known: dict[str, Any] = {
         "fingerprint": "f", "writer": "w", "topic": "t", "partition": 0, "begin": begin, "end": end,
@@ -63,7 +64,7 @@ def visits(spec: Spec, events: np.ndarray) -> Iterator[Visit]:
     snapshot, minibatch = started(spec), spec.inference.minibatch
     for _ in range(spec.inference.n_epochs):
         for begin in range(0, len(events), minibatch):
-            start = base.of(spec.model, spec.inference, snapshot).posterior
+            start = methods.base_of(spec.model, spec.inference, snapshot).posterior
             given = increment(spec, snapshot, events, begin, min(begin + minibatch, len(events)))
             snapshot, outcome = folded(spec, snapshot, given)
             yield Visit(start, given, outcome, snapshot)

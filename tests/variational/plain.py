@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from streaminfer.models.conjugate.poisson import Poisson, PoissonPosterior
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.poisson import Poisson, PoissonPosterior
 from streaminfer.spec import Inference
 
 SVB = Inference("svb", 100, 0, 0, 100, 100)

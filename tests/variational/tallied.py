@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from streaminfer.models.conjugate.poisson import Poisson
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.poisson import Poisson
 from streaminfer.spec import Spec, StepSize, parse_spec
 
 

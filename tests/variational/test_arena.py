@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from streaminfer.models.poisson import Poisson
+from streaminfer.models.conjugate.poisson import Poisson
 from streaminfer.variational import keyed
 from streaminfer.variational.arena import NONE, Arena
 from tests.models.examples import build

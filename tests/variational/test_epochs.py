@@ -9,9 +9,10 @@ import pytest
 
 from streaminfer import fit
 from streaminfer.spec import Drift
-from streaminfer.variational import blend, epochs, fold
-from streaminfer.variational.fold import Outcome
+from streaminfer.variational import epochs, fold, outcomes
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import method_of
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
 from tests.variational.guarded import change, standing
 from tests.variational.passing import blobs, folded, increment, mixture, started, visits
@@ -46,7 +47,7 @@ def at(epoch: int, position: int, end: int | None = 10, **fields: object) -> Sna
 def test_where_an_increment_stands_in_three_passes(
     snapshot: Snapshot, epoch: int, begin: int, end: int, expected: Outcome
 ) -> None:
-    assert fold.place(snapshot, change(1.0, epoch=epoch, begin=begin, end=end), 3) is expected
+    assert outcomes.place(snapshot, change(1.0, epoch=epoch, begin=begin, end=end), 3) is expected
 
 
 def test_a_pass_turns_when_all_partitions_are_at_its_end() -> None:
@@ -70,10 +71,10 @@ def test_a_partition_that_is_new_after_the_ends_were_fixed_waits_for_the_last_pa
     snapshot = epochs.met(at(1, 4), {0: 0, 1: 30}, kept=True)
     assert (snapshot.frontier, snapshot.starts, snapshot.ends) == ({0: 4, 1: 30}, {0: 0, 1: 30}, {0: 10, 1: 30})
     new = change(1.0, partition=1, begin=30, end=31, epoch=1)
-    assert fold.place(snapshot, new, 3) is Outcome.AHEAD
+    assert outcomes.place(snapshot, new, 3) is Outcome.AHEAD
     last = epochs.turned(replace(snapshot, frontier={0: 10, 1: 30}), 3)
     assert (last.epoch, last.frontier) == (2, {0: 0, 1: 30})
-    assert fold.place(last, replace(new, epoch=2), 3) is Outcome.FOLDED
+    assert outcomes.place(last, replace(new, epoch=2), 3) is Outcome.FOLDED
     assert epochs.counts(last, replace(new, epoch=2))
 
 
@@ -120,7 +121,7 @@ def test_steps_of_later_passes_stand_for_as_many_events() -> None:
     assert [each.n_steps for each in seen] == list(range(1, 13))
     for each in seen[3:]:
         assert each.n_events == N
-        total = blend.published(spec.model, spec.inference, each).reshape(2, -1)[:, 0].sum()
+        total = method_of(spec.inference).published(spec.model, spec.inference, each).reshape(2, -1)[:, 0].sum()
         assert total == pytest.approx(N)
 
 
@@ -138,7 +139,9 @@ def late(spec_method: str) -> tuple[np.ndarray, np.ndarray]:
                 first += [] if epoch else [given]
                 snapshot, _ = folded(spec, snapshot, given)
             snapshot = epochs.turned(epochs.fixed(snapshot, {0: N}), 2)
-        found.append(spec.model.posterior(blend.published(spec.model, spec.inference, snapshot)).natural)
+        found.append(
+            spec.model.posterior(method_of(spec.inference).published(spec.model, spec.inference, snapshot)).natural
+        )
     return found[0], found[1]
 
 
@@ -161,6 +164,6 @@ def test_fit_passes_over_the_rows_as_often(method: str, n_epochs: int) -> None:
     found = fit(spec, ({"u": u, "v": v} for u, v in events.tolist()))
     expected = [visit.snapshot for visit in visits(spec, events)][-1]
     assert (found.n_events, found.snapshot.epoch) == (N, n_epochs - 1)
-    want = spec.model.posterior(blend.published(spec.model, spec.inference, expected)).natural
+    want = spec.model.posterior(method_of(spec.inference).published(spec.model, spec.inference, expected)).natural
     assert np.array_equal(found.posterior.natural, want)
     assert fit(spec, []).n_events == 0

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaminfer.models.bernoulli import Bernoulli
+from streaminfer.models.conjugate.bernoulli import Bernoulli
 from streaminfer.variational import fold
-from streaminfer.variational.fold import DAMPINGS, Outcome
+from streaminfer.variational.methods.adding import DAMPINGS
+from streaminfer.variational.outcomes import Outcome
 from tests.variational.guarded import Guarded, change, standing
 
 MODEL = Guarded(limit=1.0)

@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaminfer.models.poisson import Poisson
-from streaminfer.variational import fold, svb
+from streaminfer.models.conjugate.poisson import Poisson
+from streaminfer.variational import fold
 from streaminfer.variational.base import prior
 from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import svb
 from tests.variational.guarded import change
 
 MODEL = Poisson("k")

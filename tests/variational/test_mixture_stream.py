@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.variational import base, coordinate_ascent, svb
+from streaminfer.variational import base
+from streaminfer.variational.methods import coordinate_ascent, svb
 from tests.models.examples import build
 from tests.variational.one_pass import one_pass
 

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from streaminfer.models.gaussian import Gaussian
+from streaminfer.models.conjugate.gaussian import Gaussian
 from streaminfer.models.model import Vector
 from streaminfer.variational import tree
 from streaminfer.variational.increment import Pane

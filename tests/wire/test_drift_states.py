@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.variational import drift
-from streaminfer.variational.drift import LANES, SIZES, Scored, State
-from streaminfer.variational.ranks import EDGES
+from streaminfer.variational.drift import watching
+from streaminfer.variational.drift.ranks import EDGES
+from streaminfer.variational.drift.watching import LANES, SIZES, Scored, State
 from streaminfer.wire import drift_states, snapshots
 from streaminfer.wire.drift_states import HEAD, MAX_BYTES, ROW
 from streaminfer.wire.errors import BadValue
@@ -23,7 +23,7 @@ def lived(n: int, partitions: int = 3, largest: int = 40, budget: float = 1e300)
     state = State(4)
     for i in range(n):
         scored = Scored(i % partitions, i, int(rng.integers(1, largest + 1)), float(rng.normal() - 30 * (i > n - 20)))
-        state = drift.step(state, scored, budget, 2 * i)
+        state = watching.step(state, scored, budget, 2 * i)
     return state
 
 
@@ -49,7 +49,7 @@ def test_what_is_restored_goes_on_in_the_same_way() -> None:
     again = drift_states.decode(drift_states.encode(state), state.n_alarms, state.alarm_at)
     for i in range(200):
         scored = Scored(i % 3, i, 5, -float(i))
-        state, again = (drift.step(each, scored, 1e6, i) for each in (state, again))
+        state, again = (watching.step(each, scored, 1e6, i) for each in (state, again))
         assert again == state
     assert state.n_alarms > 0
 
@@ -80,26 +80,26 @@ def changed(**at: float) -> bytes:
 
 EDGE = FIRST + 4 + EDGES
 BAD: list[tuple[bytes, str]] = [
-    (b"", "0 bytes are no state of drift"),
-    (GOOD.tobytes()[:-1], f"{8 * len(GOOD) - 1} bytes are no state of drift"),
-    (GOOD.tobytes()[:-8], f"{8 * len(GOOD) - 8} bytes are no state of drift"),
-    (GOOD.tobytes() + bytes(8 * ROW * 40), f"{8 * len(GOOD) + 320 * ROW} bytes are no state of drift"),
-    (changed(_0=0), "0 is no whole number from 1 to 2"),
-    (changed(_0=4.5), "4.5 is no whole number from 1 to 2"),
-    (changed(_0=1e300), r"1e\+300 is no whole number"),
+    (b"", "0 bytes are not a state of drift"),
+    (GOOD.tobytes()[:-1], f"{8 * len(GOOD) - 1} bytes are not a state of drift"),
+    (GOOD.tobytes()[:-8], f"{8 * len(GOOD) - 8} bytes are not a state of drift"),
+    (GOOD.tobytes() + bytes(8 * ROW * 40), f"{8 * len(GOOD) + 320 * ROW} bytes are not a state of drift"),
+    (changed(_0=0), "0 is not a whole number from 1 to 2"),
+    (changed(_0=4.5), "4.5 is not a whole number from 1 to 2"),
+    (changed(_0=1e300), r"1e\+300 is not a whole number"),
     (changed(_1=np.nan), "a number is not finite"),
     (changed(_2=-1), "evidence of drift is negative, or an open block is full"),
     (changed(_46=4), "evidence of drift is negative, or an open block is full"),
-    (changed(_46=-1), "-1 is no whole number from 0"),
-    (changed(**{f"_{FIRST}": 5.0}), "a kind of blocks stands twice, or is none"),
-    (changed(**{f"_{FIRST}": 32.0}), "a kind of blocks stands twice, or is none"),
+    (changed(_46=-1), "-1 is not a whole number from 0"),
+    (changed(**{f"_{FIRST}": 5.0}), "a kind of blocks appears twice, or does not exist"),
+    (changed(**{f"_{FIRST}": 32.0}), "a kind of blocks appears twice, or does not exist"),
     (changed(**{f"_{FIRST + 1}": 7.0}), "a stride of 7 with"),
     (changed(**{f"_{FIRST + 1}": 2048.0}), "a stride of 2048 with"),
     (changed(**{f"_{FIRST + 2}": 8.0, f"_{FIRST + 1}": 8.0}), "a stride of 8 with 8 values since"),
-    (changed(**{f"_{FIRST + 2}": -1.0}), "-1 is no whole number from 0"),
+    (changed(**{f"_{FIRST + 2}": -1.0}), "-1 is not a whole number from 0"),
     (changed(**{f"_{FIRST + 3}": 31.0}), "since the last of 31 cannot be"),
     (changed(**{f"_{FIRST + 1}": 8.0, f"_{EDGE}": 1e9}), "the edges of bins must be in order"),
-    (changed(**{f"_{FIRST + 1}": 8.0}), "0 is no whole number from 1 to 2"),
+    (changed(**{f"_{FIRST + 1}": 8.0}), "0 is not a whole number from 1 to 2"),
 ]  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_states_that_cannot_be_are_refused(data: bytes, text: str) -> None:
         ({"n_alarms": 1, "alarm_at": -2}, "1 alarms of drift, the newest after -2 of 100 events, cannot be"),
         ({"log_evidence": 1.0}, "a log evidence of 1 is not the 0 of the state"),
         ({"log_evidence": np.nan}, "a log evidence of nan is not the 0 of the state"),
-        ({"state": b"x"}, "1 bytes are no state of drift"),
+        ({"state": b"x"}, "1 bytes are not a state of drift"),
     ],
     ids=str,
 )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.variational.forgetting import Clock
+from streaminfer.variational.forgetting.decay import Clock
+from streaminfer.variational.increment import Layout
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
 from streaminfer.wire.errors import BadValue
@@ -38,14 +39,14 @@ def test_older_records_are_read(most_clocks: int) -> None:
     assert found is not None
     assert (found.n_events, found.n_effective, found.clocks) == (100, 100, {})
     assert np.array_equal(found.statistics, VALUES)
-    assert increments.assemble([increments.decode(INCREMENT)], 3).n_events == 3
+    assert increments.assemble([increments.decode(INCREMENT)], Layout(3)).n_events == 3
 
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, increments.ENVELOPE + 8])
 def test_times_of_increments_round_trip(max_bytes: int) -> None:
     given = increment(n_effective=2.25, newest=1.7e9 + 1 / 3)
-    records = increments.encode(given, max_bytes, timed=True)
-    found = increments.assemble([increments.decode(record) for record in records], 3, timed=True)
+    records = increments.encode(given, max_bytes, layout=Layout(0, timed=True))
+    found = increments.assemble([increments.decode(record) for record in records], Layout(3, timed=True))
     assert (found.n_effective, found.newest, found.n_events) == (2.25, 1.7e9 + 1 / 3, 3)
     assert np.array_equal(found.statistics, VALUES)
 
@@ -64,17 +65,20 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "text"), BAD)
 def test_times_out_of_bounds_are_refused(changes: dict[str, Any], text: str) -> None:
     given = increment(**{"n_effective": 2.0, "newest": 1e9, **changes})
-    record = increments.encode(given, 1 << 20, timed=True)[0]
+    record = increments.encode(given, 1 << 20, layout=Layout(0, timed=True))[0]
     with pytest.raises(BadValue) as caught:
-        increments.assemble([increments.decode(record)], 3, timed=True)
+        increments.assemble([increments.decode(record)], Layout(3, timed=True))
     assert str(caught.value) == text
 
 
 def test_times_are_where_they_belong_or_it_is_no_increment() -> None:
-    timed, plain = (increments.encode(increment(n_effective=2.0), 1 << 20, timed=timed)[0] for timed in (True, False))
+    timed, plain = (
+        increments.encode(increment(n_effective=2.0), 1 << 20, layout=Layout(0, timed=timed))[0]
+        for timed in (True, False)
+    )
     for record, expected in [(timed, False), (plain, True)]:
         with pytest.raises(BadValue, match="bytes are not the"):
-            increments.assemble([increments.decode(record)], 3, timed=expected)
+            increments.assemble([increments.decode(record)], Layout(3, timed=expected))
 
 
 def _clocks(*indices: int) -> dict[int, Clock]:
@@ -111,7 +115,7 @@ def test_an_only_clock_costs_three_numbers() -> None:
 def test_no_more_clocks_are_read_than_there_can_be() -> None:
     two = snapshots.encode(snapshot(clocks=_clocks(0, 1)), NATURAL, ABOUT, 1 << 20)[0][1]
     for most in (0, 1):
-        with pytest.raises(BadValue, match="15 statistics where the model has 3"):
+        with pytest.raises(BadValue, match="15 statistics, but the model has 3"):
             Assembler(FINGERPRINT, 3, most_clocks=most).add(two)
 
 
@@ -127,9 +131,9 @@ def _payload(*numbers: float) -> bytes:
         ((0, -1, 0), "clock 0 with -1 effective events cannot be"),
         ((0, math.nan, 0), "a number is not finite"),
         ((2, 1, 0, 1, 2, 3, 2, 1, 0, 1, 2, 3), "clock 2 with 1 effective events cannot be"),
-        ((0, 1), "5 statistics where the model has 3"),
-        ((0, 1, 0, 0), "7 statistics where the model has 3"),
-        ((0, 1, 0, 1, 2, 3), "9 statistics where the model has 3"),
+        ((0, 1), "5 statistics, but the model has 3"),
+        ((0, 1, 0, 0), "7 statistics, but the model has 3"),
+        ((0, 1, 0, 1, 2, 3), "9 statistics, but the model has 3"),
     ],
 )
 def test_clocks_that_cannot_be_are_refused(numbers: tuple[float, ...], text: str) -> None:

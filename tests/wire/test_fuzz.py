@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from streaminfer.models.events import Field
 from streaminfer.models.times import AHEAD_S
-from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
-from streaminfer.runtime.parts import Parts
-from streaminfer.runtime.tables import read_avro
+from streaminfer.runtime.folding.parts import Parts
+from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
+from streaminfer.runtime.loading.readers import read_avro
 from streaminfer.spec import parse_spec
-from streaminfer.variational.increment import Pane
+from streaminfer.variational.increment import Layout, Pane
 from streaminfer.wire import dead_letters, increments, panes, snapshots
 from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.errors import BadValue, WireError
-from streaminfer.wire.events import EventFormat, decode_json
-from streaminfer.wire.formats import format_of
-from streaminfer.wire.panes import Place, Shelf
-from streaminfer.wire.rows import Table, pack
+from streaminfer.wire.events.formats import format_of
+from streaminfer.wire.events.json_events import EventFormat, decode_json
+from streaminfer.wire.events.rows import Table, pack
+from streaminfer.wire.panes import PanePlace, Shelf
 from streaminfer.wire.snapshots import Assembler, OtherSpec
 from tests.wire.budget import INPUTS, PROMISED, examples
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
@@ -44,7 +44,7 @@ SNAPSHOTS = [
     snapshot_record({"frontier": []}),
     *(data for _, data in snapshots.encode(snapshot(), NATURAL, ABOUT, snapshots.ENVELOPE + 16)),
 ]
-PLACE = Place(2, 7)
+PLACE = PanePlace(2, 7)
 PANES = [
     data for size in (1 << 20, panes.ENVELOPE + 16)
     for _, data in panes.encode(PLACE, Pane(4, np.arange(3.0)), FINGERPRINT, 6, size)
@@ -96,7 +96,7 @@ def test_increments_mutated(messages: list[bytes]) -> None:
         if part is not None:
             assert 0 <= part.value["begin"] < part.value["end"]
             with suppress(BadValue):
-                made = increments.assemble([part], 3)
+                made = increments.assemble([part], Layout(3))
                 assert np.isfinite(made.statistics).all()
 
 
@@ -104,7 +104,7 @@ def test_increments_mutated(messages: list[bytes]) -> None:
 @given(st.binary(max_size=40))
 def test_parts_in_any_order(draw: bytes) -> None:
     size = len(draw) % 5
-    parts = Parts(size)
+    parts = Parts(Layout(size))
     for number, of, length, writer in zip(draw[::4], draw[1::4], draw[2::4], draw[3::4], strict=False):
         value = {**PART.value, "part": number % 4, "parts": 1 + of % 4, "writer": "ab"[writer % 2]}
         part = increments.Part({**value, "end": 12 + writer % 3, "statistics": bytes(length % 40)})
@@ -112,7 +112,7 @@ def test_parts_in_any_order(draw: bytes) -> None:
             made = parts.add(part)
             assert made is None or made.statistics.shape == (size,)
         with suppress(BadValue):
-            increments.assemble([part] * value["parts"], size)
+            increments.assemble([part] * value["parts"], Layout(size))
 
 
 PART = increments.decode(INCREMENTS[0])
@@ -149,7 +149,7 @@ def test_panes_mutated(messages: list[bytes]) -> None:
 def test_any_numbers_as_panes(numbers: list[float]) -> None:
     part = increments.Part({**PART.value, "statistics": np.array(numbers, "<f8").tobytes()})
     with suppress(BadValue):
-        made = increments.assemble([part], 3, windowed=True)
+        made = increments.assemble([part], Layout(3, windowed=True))
         assert sum(pane.n_events for pane in made.panes.values()) <= made.n_events
         assert all(pane.n_events >= 1 and np.isfinite(pane.statistics).all() for pane in made.panes.values())
 
@@ -172,9 +172,9 @@ def test_snapshots_mutated(messages: list[bytes]) -> None:
 
 def _decode_events(data: bytes) -> None:
     decoded = decode_json(FIELDS, [data, EVENTS[0]])
-    assert len(decoded.events) + len(decoded.bad) == 2
-    assert decoded.events[-1].tolist() == [1.0, -2500.0, 0.0]
-    assert np.isfinite(decoded.events).all()
+    assert len(decoded.events.numbers) + len(decoded.bad) == 2
+    assert decoded.events.numbers[-1].tolist() == [1.0, -2500.0, 0.0]
+    assert np.isfinite(decoded.events.numbers).all()
 
 
 @examples("events.decode_json, arbitrary bytes")
@@ -230,10 +230,10 @@ def _decode_dated(made: EventFormat, data: bytes, good: bytes, n_good: int) -> N
     """Between two good records; nothing of them changes, and no time is ahead of what the log says."""
     stamp = 1e9
     decoded = made.decode([good, data, good], np.full(3, stamp))
-    assert len(decoded.events) == len(decoded.places)
+    assert len(decoded.events.numbers) == len(decoded.places)
     assert decoded.places.tolist() == sorted(decoded.places.tolist())
-    assert np.isfinite(decoded.events).all()
-    assert (decoded.events[:, -1] <= stamp + AHEAD_S).all()
+    assert np.isfinite(decoded.events.numbers).all()
+    assert (decoded.events.numbers[:, -1] <= stamp + AHEAD_S).all()
     assert [int((decoded.places == place).sum()) for place in (0, 2)] == [n_good, n_good]
     assert {bad.place for bad in decoded.bad} <= {1}
     assert len(decoded.bad) == 1 or (decoded.places == 1).any() or made is ROWS_FORMAT, "a record of no rows is none"
@@ -261,7 +261,7 @@ def test_schemas_mutated(messages: list[bytes]) -> None:
         text = data.decode("latin-1")
         made = format_of(AVRO, Schemas(lookup=lambda _, text=text: text))
         decoded = made.decode(AVRO_RECORDS)
-        assert len(decoded.events) + len(decoded.bad) == len(AVRO_RECORDS)
+        assert len(decoded.events.numbers) + len(decoded.bad) == len(AVRO_RECORDS)
 
 
 @examples("rows.decode, arbitrary bytes")

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from streaminfer.models.events import Field
-from streaminfer.runtime import parts
-from streaminfer.runtime.files import Counted, FileError, read_csv, read_ndjson
+from streaminfer.runtime.folding import parts
+from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.spec import SpecError, load_spec, parse_spec
+from streaminfer.variational.increment import Layout
 from streaminfer.wire import dead_letters, increments
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, WireError
-from streaminfer.wire.events import decode_json
+from streaminfer.wire.events.json_events import decode_json
 from streaminfer.wire.snapshots import Assembler
 from tests.wire.messages import FINGERPRINT, increment_record, snapshot_record
 
@@ -121,7 +122,7 @@ def test_parts_of_ever_new_writers_are_forgotten(monkeypatch: pytest.MonkeyPatch
     records = [increment_record(writer=f"{text}{i}", **common) for i in range(5000)]
 
     def act() -> None:
-        held = parts.Parts(3)
+        held = parts.Parts(Layout(3))
         for record in records:
             assert held.add(increments.decode(record)) is None
 
@@ -129,7 +130,7 @@ def test_parts_of_ever_new_writers_are_forgotten(monkeypatch: pytest.MonkeyPatch
 
 
 def test_parts_without_end_are_refused() -> None:
-    held, refused = parts.Parts(3), 0
+    held, refused = parts.Parts(Layout(3)), 0
     for i in range(10_000):
         try:
             held.add(increments.decode(increment_record(parts=10_000, part=i, statistics=b"")))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.increment import Increment, Layout
 from streaminfer.wire import increments
 from streaminfer.wire.errors import BadBody, BadValue
 from tests.wire.messages import VALUES, increment, increment_record
@@ -22,7 +22,7 @@ def _same(a: Increment, b: Increment) -> None:
 
 
 def _back(records: list[bytes], size: int) -> Increment:
-    return increments.assemble([increments.decode(record) for record in records], size)
+    return increments.assemble([increments.decode(record) for record in records], Layout(size))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_several_parts_round_trip(spare: int) -> None:
     parts = [increments.decode(record) for record in records]
     assert [part.value["part"] for part in parts] == list(range(len(records)))
     assert len({part.of for part in parts}) == 1
-    _same(increments.assemble(parts, 10), given)
+    _same(increments.assemble(parts, Layout(10)), given)
 
 
 def test_statistics_of_no_number_are_one_part() -> None:

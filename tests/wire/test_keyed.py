@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaminfer.runtime.parts import Parts
+from streaminfer.runtime.folding.parts import Parts
 from streaminfer.spec import parse_spec
 from streaminfer.spec.key import MAX_PRIOR, RECORD
 from streaminfer.variational import fold
 from streaminfer.variational.arena import Entry
-from streaminfer.variational.increment import ByKey, Increment
+from streaminfer.variational.increment import ByKey, Increment, Layout
 from streaminfer.wire import increments, key_columns, key_records, snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue, WireError
@@ -33,7 +33,7 @@ def keyed_increment(keys: ByKey = KEYS, statistics: np.ndarray = STATISTICS, n_e
 
 
 def read(records: list[bytes], timed: bool, belongs: Callable[[bytes], bool] = lambda _: True) -> Increment:
-    parts, found = Parts(SIZE, timed, belongs=belongs), None
+    parts, found = Parts(Layout(SIZE, timed, labels="keys"), belongs), None
     for record in records:
         assert found is None
         found = parts.add(increments.decode(record))
@@ -44,7 +44,7 @@ def read(records: list[bytes], timed: bool, belongs: Callable[[bytes], bool] = l
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("max_bytes", [1 << 20, increments.ENVELOPE + 64])
 def test_increments_round_trip(timed: bool, max_bytes: int) -> None:
-    records = increments.encode(keyed_increment(), max_bytes, timed=timed)
+    records = increments.encode(keyed_increment(), max_bytes, layout=Layout(0, timed=timed))
     assert (len(records) > 1) == (max_bytes < 1 << 20)
     found = read(records, timed)
     assert found.keys is not None
@@ -66,10 +66,10 @@ def column(i: int, *values: float) -> ByKey:
 
 
 HOSTILE = {
-    "a key stands twice": KEYS._replace(labels=(b"a", b"b", b"a")),
+    "a key appears twice": KEYS._replace(labels=(b"a", b"b", b"a")),
     "keys must have 1 to 256 bytes (got 0": KEYS._replace(labels=(b"", b"b", b"c")),
     "keys must have 1 to 256 bytes (got 1 to 257": KEYS._replace(labels=(b"b", b"c", b"x" * 257)),
-    "a key is no UTF-8": KEYS._replace(labels=(b"a", b"\xff", b"c")),
+    "a key is not UTF-8": KEYS._replace(labels=(b"a", b"\xff", b"c")),
     "counts must be whole": column(1, 1.0, 2.5, 2.5),
     "counts must be whole, at least 1": column(1, 0.0, 3.0, 3.0),
     "those of all keys the 6 events": column(1, 1.0, 2.0, 4.0),
@@ -86,7 +86,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("rule", HOSTILE)
 def test_what_no_worker_sends_is_refused(rule: str) -> None:
-    records = increments.encode(keyed_increment(HOSTILE[rule]), 1 << 20, timed=True)
+    records = increments.encode(keyed_increment(HOSTILE[rule]), 1 << 20, layout=Layout(0, timed=True))
     with pytest.raises(BadValue) as caught:
         read(records, True)
     assert rule in str(caught.value)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.runtime.parts import Parts
-from streaminfer.variational.increment import Pane
-from streaminfer.variational.windows import MOST_PANES
+from streaminfer.runtime.folding.parts import Parts
+from streaminfer.variational.forgetting.windows import MOST_PANES
+from streaminfer.variational.increment import Layout, Pane
 from streaminfer.wire import increments, panes, vectors
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadFrame, BadValue, WireError
-from streaminfer.wire.panes import Place, Shelf
+from streaminfer.wire.panes import PanePlace, Shelf
 from tests.wire.messages import FINGERPRINT, VALUES, increment
 
 SIZE = len(VALUES)
@@ -23,14 +23,16 @@ PANES = {-7: Pane(1, VALUES), 0: Pane(2, 2 * VALUES), 2**40: Pane(3, 3 * VALUES)
 
 def _windowed(found: dict[int, Pane], max_bytes: int = 1 << 20, **changes: Any) -> list[increments.Part]:
     given = increment(**{"n_events": 6, "end": 20, "newest": 1.7e9 + 1 / 3, "panes": found, **changes})
-    return [increments.decode(record) for record in increments.encode(given, max_bytes, windowed=True)]
+    return [
+        increments.decode(record) for record in increments.encode(given, max_bytes, layout=Layout(0, windowed=True))
+    ]
 
 
 @pytest.mark.parametrize("found", [{}, {5: Pane(1, VALUES)}, PANES, {i: Pane(1, VALUES) for i in range(MOST_PANES)}])
 @pytest.mark.parametrize("max_bytes", [1 << 20, increments.ENVELOPE + 8])
 def test_panes_of_increments_round_trip(found: dict[int, Pane], max_bytes: int) -> None:
     given = _windowed(found, max_bytes, n_events=100, end=200)
-    parts = Parts(SIZE, windowed=True)
+    parts = Parts(Layout(SIZE, windowed=True))
     made = [parts.add(part) for part in given]
     assert made[:-1] == [None] * (len(made) - 1)
     assert made[-1] is not None
@@ -69,13 +71,13 @@ def test_panes_of_increments_that_cannot_be_are_refused(numbers: list[float], te
     (part,) = _windowed({}, n_events=3)
     value = {**part.value, "statistics": np.array(numbers, "<f8").tobytes()}
     with pytest.raises(BadValue) as caught:
-        increments.assemble([increments.Part(value)], SIZE, windowed=True)
+        increments.assemble([increments.Part(value)], Layout(SIZE, windowed=True))
     assert str(caught.value) == text
 
 
 def test_no_more_is_held_of_an_unfinished_increment_than_a_window_has() -> None:
-    parts = Parts(SIZE, windowed=True)
-    most = increments.most_numbers(SIZE, False, True)
+    parts = Parts(Layout(SIZE, windowed=True))
+    most = increments.most_numbers(Layout(SIZE, windowed=True))
     (part,) = _windowed({})
     piece = bytes(8 * (most // 2 + 1))
     assert parts.add(increments.Part({**part.value, "part": 0, "parts": 3, "statistics": piece})) is None
@@ -83,19 +85,19 @@ def test_no_more_is_held_of_an_unfinished_increment_than_a_window_has() -> None:
         parts.add(increments.Part({**part.value, "part": 1, "parts": 3, "statistics": piece + bytes(400)}))
 
 
-def _records(found: dict[Place, Pane], max_bytes: int = 1 << 20, version: int = 4) -> list[tuple[bytes, bytes]]:
+def _records(found: dict[PanePlace, Pane], max_bytes: int = 1 << 20, version: int = 4) -> list[tuple[bytes, bytes]]:
     return [
         record for place, pane in found.items() for record in panes.encode(place, pane, FINGERPRINT, version, max_bytes)
     ]
 
 
-STORED = {Place(0, 5): Pane(2, VALUES), Place(0, 6): Pane(1, 2 * VALUES), Place(3, -1): Pane(9, 3 * VALUES)}
+STORED = {PanePlace(0, 5): Pane(2, VALUES), PanePlace(0, 6): Pane(1, 2 * VALUES), PanePlace(3, -1): Pane(9, 3 * VALUES)}
 
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, panes.ENVELOPE + 8, panes.ENVELOPE + 20])
 def test_stored_panes_round_trip_and_tombstones_take_them_away(max_bytes: int) -> None:
     shelf = Shelf(FINGERPRINT, SIZE, 100)
-    for key, data in _records(STORED, max_bytes, version=3) + _records({Place(0, 6): Pane(4, VALUES)}, max_bytes):
+    for key, data in _records(STORED, max_bytes, version=3) + _records({PanePlace(0, 6): Pane(4, VALUES)}, max_bytes):
         assert len(data) <= max_bytes
         shelf.add(key, data)
     found = shelf.panes(4)
@@ -104,8 +106,8 @@ def test_stored_panes_round_trip_and_tombstones_take_them_away(max_bytes: int) -
     }  # fmt: skip
     assert found[0][6].statistics.tolist() == VALUES.tolist()
     assert found[3][-1].statistics.tolist() == (3 * VALUES).tolist()
-    gone = panes.keys(Place(0, 5), SIZE, max_bytes)
-    assert gone == [key for key, _ in _records({Place(0, 5): STORED[Place(0, 5)]}, max_bytes)]
+    gone = panes.keys(PanePlace(0, 5), SIZE, max_bytes)
+    assert gone == [key for key, _ in _records({PanePlace(0, 5): STORED[PanePlace(0, 5)]}, max_bytes)]
     for key in gone:
         shelf.add(key, None)
     assert shelf.panes(4)[0].keys() == {6}
@@ -125,16 +127,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"parts": 0}, "part 0 of 0 of pane 5 cannot be"),
     ({"parts": 10_001}, "part 0 of 10001 of pane 5 cannot be"),
     ({"pane": 2**60}, f"part 0 of 1 of pane {2**60} cannot be"),
-    ({"n_events": 0}, "0 events of version 4 are no pane"),
-    ({"version": 0}, "2 events of version 0 are no pane"),
-    ({"statistics": bytes(32)}, "2 events of version 4 are no pane"),
+    ({"n_events": 0}, "0 events of version 4 are not a pane"),
+    ({"version": 0}, "2 events of version 0 are not a pane"),
+    ({"statistics": bytes(32)}, "2 events of version 4 are not a pane"),
     ({"pane": 6}, "the key must be that of pane 6 (got b'0/5/0')"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "text"), WRONG, ids=lambda value: str(value)[:30])
 def test_stored_panes_that_cannot_be_are_refused(changes: dict[str, Any], text: str) -> None:
-    ((key, data),) = _records({Place(0, 5): Pane(2, VALUES)})
+    ((key, data),) = _records({PanePlace(0, 5): Pane(2, VALUES)})
     value = DECLARED.decode(panes.TOPIC, data)
     with pytest.raises(BadValue) as caught:
         Shelf(FINGERPRINT, SIZE, 100).add(key, DECLARED.encode(panes.TOPIC, {**value, **changes}))
@@ -143,7 +145,7 @@ def test_stored_panes_that_cannot_be_are_refused(changes: dict[str, Any], text: 
 
 
 def test_bytes_that_are_no_pane_are_refused() -> None:
-    ((key, data),) = _records({Place(0, 5): Pane(2, VALUES)})
+    ((key, data),) = _records({PanePlace(0, 5): Pane(2, VALUES)})
     shelf = Shelf(FINGERPRINT, SIZE, 100)
     for each in (b"", b"\x00", data[:-1], data + b"\x00", b"\x01" + data[1:], bytes(2 << 20)):
         with pytest.raises(WireError):
@@ -153,8 +155,8 @@ def test_bytes_that_are_no_pane_are_refused() -> None:
 
 
 def test_a_pane_that_is_not_whole_or_too_new_is_refused() -> None:
-    first, second = _records({Place(0, 5): Pane(2, VALUES)}, panes.ENVELOPE + 16)
-    newer = _records({Place(0, 5): Pane(3, VALUES)}, panes.ENVELOPE + 16, version=5)
+    first, second = _records({PanePlace(0, 5): Pane(2, VALUES)}, panes.ENVELOPE + 16)
+    newer = _records({PanePlace(0, 5): Pane(3, VALUES)}, panes.ENVELOPE + 16, version=5)
     for given, version, text in [
         ([first], 4, "pane 5 of clock 0 is not whole"),
         ([second], 4, "pane 5 of clock 0 is not whole"),
@@ -172,9 +174,9 @@ def test_a_pane_that_is_not_whole_or_too_new_is_refused() -> None:
 def test_only_so_many_records_are_held() -> None:
     shelf = Shelf(FINGERPRINT, SIZE, 3)
     for i in range(9):
-        ((key, data),) = _records({Place(0, i % 3): Pane(1, VALUES)})
+        ((key, data),) = _records({PanePlace(0, i % 3): Pane(1, VALUES)})
         shelf.add(key, data)
-    ((key, data),) = _records({Place(0, 7): Pane(1, VALUES)})
+    ((key, data),) = _records({PanePlace(0, 7): Pane(1, VALUES)})
     with pytest.raises(BadValue, match="more than 3 records of live panes"):
         shelf.add(key, data)
 
@@ -184,31 +186,33 @@ def test_one_pane_of_a_shelf(max_bytes: int) -> None:
     """The newest of its place, in however many records; batches may have no event."""
     shelf = Shelf(FINGERPRINT, SIZE, 100, least=0)
     for place, pane, version in [
-        (Place(2, 7), Pane(4, VALUES), 1), (Place(2, 8), Pane(0, 0 * VALUES), 1), (Place(2, 7), Pane(5, 2 * VALUES), 3)
-    ]:  # fmt: skip
+        (PanePlace(2, 7), Pane(4, VALUES), 1),
+        (PanePlace(2, 8), Pane(0, 0 * VALUES), 1),
+        (PanePlace(2, 7), Pane(5, 2 * VALUES), 3),
+    ]:
         for record in panes.encode(place, pane, FINGERPRINT, version, max_bytes):
             shelf.add(*record)
-    found, empty = shelf.pane(Place(2, 7)), shelf.pane(Place(2, 8))
+    found, empty = shelf.pane(PanePlace(2, 7)), shelf.pane(PanePlace(2, 8))
     assert found is not None
     assert (found.n_events, found.statistics.tolist()) == (5, (2 * VALUES).tolist())
     assert empty is not None
     assert (empty.n_events, empty.statistics.tolist()) == (0, [0.0] * SIZE)
-    assert shelf.pane(Place(2, 9)) is None
-    assert shelf.pane(Place(7, 2)) is None
+    assert shelf.pane(PanePlace(2, 9)) is None
+    assert shelf.pane(PanePlace(7, 2)) is None
 
 
 @pytest.mark.parametrize("gone", [1, 2])
 def test_one_pane_that_is_not_whole(gone: int) -> None:
     shelf = Shelf(FINGERPRINT, SIZE, 100)
-    records = panes.encode(Place(2, 7), Pane(4, VALUES), FINGERPRINT, 1, panes.ENVELOPE + 8)
+    records = panes.encode(PanePlace(2, 7), Pane(4, VALUES), FINGERPRINT, 1, panes.ENVELOPE + 8)
     assert len(records) == 3
     for i, record in enumerate(records):
         if i != gone:
             shelf.add(*record)
     with pytest.raises(BadValue, match="pane 7 of clock 2 is not whole"):
-        shelf.pane(Place(2, 7))
-    shelf.add(*panes.encode(Place(2, 7), Pane(4, VALUES), FINGERPRINT, 2, panes.ENVELOPE + 8)[gone])
+        shelf.pane(PanePlace(2, 7))
+    shelf.add(*panes.encode(PanePlace(2, 7), Pane(4, VALUES), FINGERPRINT, 2, panes.ENVELOPE + 8)[gone])
     with pytest.raises(BadValue, match="pane 7 of clock 2 is not whole"):
-        shelf.pane(Place(2, 7))
+        shelf.pane(PanePlace(2, 7))
     shelf.add(records[0][0], None)
-    assert shelf.pane(Place(2, 7)) is None
+    assert shelf.pane(PanePlace(2, 7)) is None

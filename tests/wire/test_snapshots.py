@@ -136,10 +136,10 @@ BAD: list[tuple[bytes, str]] = [
     (snapshot_record(version=0), "chunk 0 of version 0 cannot be"),
     (snapshot_record({"chunk_versions": []}), "0 chunk versions in a manifest that is chunk 0"),
     (snapshot_record({"chunk_versions": [6, 6]}), "2 chunk versions in a manifest that is chunk 0"),
-    (snapshot_record({"n_statistics": 2}), "2 statistics where the model has 3"),
-    (snapshot_record({"n_statistics": -1}), "-1 statistics where the model has 3"),
-    (snapshot_record(payload=b""), "a payload of 0 numbers has no 3 statistics"),
-    (snapshot_record(payload=bytes(16)), "a payload of 2 numbers has no 3 statistics"),
+    (snapshot_record({"n_statistics": 2}), "2 statistics, but the model has 3"),
+    (snapshot_record({"n_statistics": -1}), "-1 statistics, but the model has 3"),
+    (snapshot_record(payload=b""), "a payload of 0 numbers does not hold 3 statistics"),
+    (snapshot_record(payload=bytes(16)), "a payload of 2 numbers does not hold 3 statistics"),
     (snapshot_record(payload=bytes(41)), "41 bytes are not the 40 of 5 numbers"),
     (snapshot_record(payload=np.array([1, 2, math.nan], "<f8").tobytes()), "a number is not finite"),
     (snapshot_record(payload=np.array([1, 2, 3, math.inf], "<f8").tobytes()), "a number is not finite"),
@@ -191,7 +191,7 @@ def test_no_more_chunks_are_held_than_the_model_could_need() -> None:
     chunk = {"version": 1, "payload": bytes(1000), "manifest": None}
     for i in range(131):
         assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": i}))
-    with pytest.raises(BadValue, match="chunks of more than 131264 bytes where the model has 3 statistics"):
+    with pytest.raises(BadValue, match="chunks of more than 131264 bytes, but the model has 3 statistics"):
         assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 131}))
     for _ in range(200):
         assembler.add(DECLARED.encode("posterior", {**chunk, "chunk": 5}))

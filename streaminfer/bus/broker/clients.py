@@ -8,8 +8,9 @@ from typing import Any
 from kafka import errors
 from kafka.net.compat import KafkaNetClient
 
-from streaminfer.bus.broker import batches, sockets
+from streaminfer.bus.broker import sockets
 from streaminfer.bus.broker.errors import TlsRefused
+from streaminfer.bus.broker.fetching import batches
 
 batches.install()
 sockets.install()

@@ -27,12 +27,12 @@ _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
             errors.RebalanceInProgressError,
         ),
         Fenced,
-        "somebody newer has taken over",
+        "a newer owner has taken over",
     ),
     (
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
         TooLarge,
-        "the broker takes no record of that size (message.max.bytes)",
+        "the broker does not accept a record of that size: increase max.message.bytes of the topic (kafka-configs)",
     ),
     ((errors.UnknownTopicOrPartitionError, errors.InvalidTopicError), UnknownTopic, "no such topic or partition"),
     (
@@ -48,7 +48,8 @@ _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
     (
         (TlsRefused,),
         BusError,
-        "TLS was refused: check STREAMINFER_KAFKA_SECURITY, _CA_FILE (theirs), _CERT_FILE and _KEY_FILE (ours)",
+        "TLS was refused: check STREAMINFER_KAFKA_SECURITY, _CA_FILE (the broker's), _CERT_FILE and _KEY_FILE "
+        "(this client's)",
     ),
     (
         (

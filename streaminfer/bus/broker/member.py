@@ -16,8 +16,8 @@ from streaminfer.bus.broker import bounds
 from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.broker.errors import translated
+from streaminfer.bus.broker.fetching.reader import KafkaReader, consumer_options
 from streaminfer.bus.broker.joining import keep_join
-from streaminfer.bus.broker.reader import KafkaReader, consumer_options
 from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import BusError, Fenced, Partition, Poll, Positions, Replaced
 
@@ -110,7 +110,7 @@ class KafkaMember(KafkaReader):
             self._consumer.commit(prepared, timeout_ms=self._connection.deadline_ms)
 
     def check_owner(self, partitions: Iterable[Partition]) -> ConsumerGroupMetadata:
-        """What the broker checks a commit against; raises Fenced where this member knows that it lost a partition."""
+        """What the broker checks a commit against; raises Fenced if this member knows that it lost a partition."""
         self._check_open()
         if self._replaced:
             raise Replaced(f"another member of group {self.group!r} has joined as {self._who.instance!r}")
@@ -150,7 +150,11 @@ class KafkaMember(KafkaReader):
             if self._who.instance is not None and member and not self._replaced:
                 self._leave(member)
         except BusError as error:
-            log.info("group %s was not left in order, the session ends it: %s", self.group, error)
+            log.info(
+                "group %s was not left cleanly; the broker removes this member when its session ends: %s",
+                self.group,
+                error,
+            )
 
     def _leave(self, member: str) -> None:
         """Static members do not leave by themselves. Both names are given, so a successor is never removed."""

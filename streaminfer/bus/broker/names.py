@@ -24,7 +24,7 @@ class Names:
         return self._prefix + name
 
     def inside(self, name: str) -> str | None:
-        """A topic of the broker as this bus knows it; None where it belongs to others."""
+        """A topic of the broker as this bus knows it; None if it belongs to others."""
         hidden = name.startswith("__") or not name.startswith(self._prefix)
         return None if hidden else name.removeprefix(self._prefix)
 

@@ -48,7 +48,7 @@ def _check(output: Output, topic: Topic) -> None:
     named = sum(len(name.encode()) + len(value) for name, value in output.headers)
     size = len(output.key or b"") + named + len(output.value or b"")
     if size > topic.max_bytes:
-        raise TooLarge(f"a record for {output.topic!r} has {size} bytes, the topic takes {topic.max_bytes}")
+        raise TooLarge(f"a record for {output.topic!r} has {size} bytes, the topic accepts at most {topic.max_bytes}")
     if output.key is None and topic.cleanup == "compact":
         raise BusError(f"topic {output.topic!r} is compacted: every record must have a key")
     if output.key is None and output.value is None:

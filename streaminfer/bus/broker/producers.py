@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
 from streaminfer.bus.broker.clients import opened
@@ -16,6 +16,7 @@ from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.broker.outbox import Parcel
 from streaminfer.bus.broker.topics import OVERHEAD
 from streaminfer.bus.declaration import LARGEST_RECORD
+from streaminfer.bus.protocol import Partition
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Producer:
                 )
             )
         self._producer.flush(_left(deadline))
-        return [future.get(_left(deadline)).offset for future in futures]
+        return [_placed(future, each.partition, deadline) for future, each in zip(futures, parcels, strict=True)]
 
     def _learn(self, place: TopicPartition, deadline: float) -> None:
         """The producer refuses a partition that was added after it last looked."""
@@ -110,6 +111,14 @@ class Producer:
             self._producer._sender.force_close()
             self._producer._closed = True
         self._producer._sender.join(CLOSE_S)
+
+
+def _placed(future: Any, partition: Partition, deadline: float) -> int:
+    """The offset that a record got. Of one that is too large the broker does not say where it should have gone."""
+    try:
+        return int(future.get(_left(deadline)).offset)
+    except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+        raise type(error)(f"a record for {partition}") from error
 
 
 def _left(deadline: float) -> float:

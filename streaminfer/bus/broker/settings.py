@@ -40,7 +40,7 @@ def parse_address(rest: str) -> Address:
     for server in found:
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match[1]) < 65536:
-            raise SettingsError(f"{server!r} is no host:port; write kafka://host:port,host:port")
+            raise SettingsError(f"{server!r} is not host:port; write kafka://host:port,host:port")
     if slash and namespace and not _NAMESPACE.fullmatch(namespace):
         raise SettingsError(f"the namespace {namespace!r} must be 1 to 100 of the characters A-Z a-z 0-9 . _ -")
     return Address(found, namespace)
@@ -63,7 +63,9 @@ def settings_from(environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from STREAMINFER_KAFKA_*; raises SettingsError."""
     raw = environ.get(PREFIX + "REPLICATION", "-1")
     if not re.fullmatch(r"-1|[1-9]\d{0,3}", raw):
-        raise SettingsError(f"{PREFIX}REPLICATION is {raw!r}, it must be a positive number, or -1 for the broker's own")
+        raise SettingsError(
+            f"{PREFIX}REPLICATION is {raw!r}, it must be a positive number, or -1 for the broker's default"
+        )
     return Settings(_security(environ), int(raw))
 
 

@@ -11,13 +11,14 @@ from kafka.errors import TopicAlreadyExistsError
 
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.declaration import check, missing
-from streaminfer.bus.protocol import BusError, Partition, Topic, Unavailable, UnknownTopic
+from streaminfer.bus.protocol import BusError, Partition, Topic, TopicMismatch, Unavailable, UnknownTopic
 
 OVERHEAD: Final = 128 << 10
 """Kafka limits batches, not records: room for what it adds to a record, and for a full batch of small ones."""
 CATALOG_AGE_S: Final = 2.0
 """How old the number of a topic's partitions may be when a key chooses among them."""
 FOREVER: Final = -1
+LARGEST_TIME: Final = (1 << 63) - 1
 NO_LEADER: Final = frozenset({5, 6, 9})
 """Kafka's codes for a topic that is there and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
 REPLICA_NOT_AVAILABLE."""
@@ -57,7 +58,7 @@ class Catalog:
     def count(self, topic: str) -> int:
         """How many partitions a topic has now; raises UnknownTopic.
 
-        Nobody who reads somebody else's topic needs the right to see its settings, so they are not asked for.
+        Nobody who reads an external topic needs the right to see its settings, so they are not asked for.
         """
         self._numbers[topic] = len(self._described(topic)["partitions"])
         return self._numbers[topic]
@@ -78,7 +79,7 @@ class Catalog:
         if found is None:
             self._topics.pop(topic, None)
             self._numbers.pop(topic, None)
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"topic {topic!r} does not exist")
         return dict(found)
 
     def check_partition(self, partition: Partition) -> None:
@@ -96,6 +97,9 @@ class Catalog:
         if len({topic.name for topic in topics}) < len(topics):
             raise ValueError(f"a topic is declared twice among {', '.join(topic.name for topic in topics)}")
         kept = self._kept(topics)
+        for topic in topics:
+            if topic.name in kept:
+                _check_kept(self._connection.names.outside(topic.name), topic, kept[topic.name])
         lacking = {topic.name: missing(topic, kept.get(topic.name)) for topic in topics}
         new = [topic for topic in topics if topic.name not in kept]
         grown = [topic for topic in topics if topic.name in kept and lacking[topic.name]]
@@ -105,7 +109,7 @@ class Catalog:
             self._grow(grown)
         if new or grown:
             self._await_leaders([*new, *grown])
-            self.create(topics)  # somebody else may have been faster and have declared something else
+            self.create(topics)  # another process may have been faster and have declared something else
 
     def _kept(self, topics: Sequence[Topic]) -> dict[str, Topic]:
         names = [self._connection.names.outside(topic.name) for topic in topics]
@@ -121,9 +125,9 @@ class Catalog:
                 "num_partitions": topic.partitions,
                 "replication_factor": settings.replication,
                 "configs": {
-                    "cleanup.policy": topic.cleanup,
-                    "retention.ms": str(FOREVER if topic.retention_ms is None else topic.retention_ms),
-                    "max.message.bytes": str(topic.max_bytes + OVERHEAD),
+                    **kept_as(topic),
+                    # If clocks differ by an hour the broker would refuse all that we write until they agree.
+                    "message.timestamp.after.max.ms": str(LARGEST_TIME),
                     **(settings.compacted if topic.cleanup == "compact" else {}),
                 },
             }
@@ -192,11 +196,36 @@ class Catalog:
         return found
 
 
+def kept_as(topic: Topic) -> dict[str, str]:
+    """How a topic is kept, in the broker's words."""
+    return {
+        "cleanup.policy": topic.cleanup,
+        "retention.ms": str(FOREVER if topic.retention_ms is None else topic.retention_ms),
+        "max.message.bytes": str(topic.max_bytes + OVERHEAD),
+    }
+
+
+def _check_kept(name: str, declared: Topic, kept: Topic) -> None:
+    """Raises TopicMismatch with what an administrator must set."""
+    wanted, found = kept_as(declared), kept_as(kept)
+    wrong = {setting: value for setting, value in wanted.items() if found[setting] != value}
+    if wrong:
+        said = ", ".join(
+            f"{setting} is {found[setting]} on the broker and must be {wrong[setting]}" for setting in wrong
+        )
+        config = ",".join(f"{setting}={value}" for setting, value in wrong.items())
+        raise TopicMismatch(
+            f"topic {declared.name!r}: {said}. Set it with kafka-configs --alter --entity-type topics --entity-name "
+            f"{name} --add-config {config}"
+        )
+
+
 def _check_seen(wanted: Sequence[str], found: dict[str, Topic]) -> None:
     for name in wanted:
         if name not in found:
             raise BusError(
-                f"topic {name!r}: this user may not see its settings; to write there it needs the right DescribeConfigs"
+                f"topic {name!r}: this user may not see its settings; to write to it, the user needs the right "
+                f"DescribeConfigs"
             )
 
 

@@ -54,7 +54,7 @@ class KafkaWriter:
         if self._closed:
             raise BusError(f"the writer {self._name!r} is closed")
         if positions and owner is None:
-            raise ValueError("positions belong to a group: say which with `owner`")
+            raise ValueError("positions belong to a group: name it with `owner`")
         if self._producer is None:
             raise Fenced(f"a commit of the writer {self._name!r} has failed: open a new writer")
         offsets = bounds.prepare(self._connection, self._catalog, positions or {})

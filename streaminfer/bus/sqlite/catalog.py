@@ -62,7 +62,7 @@ class Catalog:
         """A topic that is known here or has been made elsewhere in the meantime; raises UnknownTopic."""
         found = self._entries.get(topic) or self.entries().get(topic)
         if found is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"topic {topic!r} does not exist")
         return found
 
     def id_of(self, partition: Partition) -> int:

@@ -37,10 +37,10 @@ def file_system(path: Path, mounts: str) -> str:
 
 
 def refuse_network(path: Path, mounts: str) -> None:
-    """Raises BusError where `path` is on a network file system: its locks and shared memory do not hold."""
+    """Raises BusError if `path` is on a network file system: its locks and shared memory do not hold."""
     kind = file_system(path, mounts)
     if kind in NETWORK_TYPES:
         raise BusError(
-            f"{path} is on a network file system ({kind}), where SQLite's shared memory and locks lose data; "
+            f"{path} is on a network file system ({kind}), on which SQLite's shared memory and locks lose data; "
             "give the embedded bus a directory on a local disk, or use a Kafka bus to share it between machines"
         )

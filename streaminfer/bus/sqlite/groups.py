@@ -11,7 +11,7 @@ from streaminfer.bus.sqlite.assignment import assign
 from streaminfer.bus.sqlite.catalog import Catalog
 
 LONGEST_LEASE: Final = 2.0
-"""A lease that ends more than so many sessions from now was written by a clock that has gone back since: it is void.
+"""A lease that ends more than this many sessions from now was written by a clock that has gone back since: it is void.
 
 One session would do, but a clock that is put right by a fraction of a second must not end every lease.
 """
@@ -103,7 +103,7 @@ def check_owner(connection: sqlite3.Connection, group: str, member: int, claims:
 
 
 def check_vacant(connection: sqlite3.Connection, group: str, now: float, session_s: float) -> None:
-    """Raises Fenced where a group has members: then only they may commit its positions."""
+    """Raises Fenced if a group has members: then only they may commit its positions."""
     live = "SELECT 1 FROM members WHERE group_name = ? AND expires > ? AND expires <= ?"
     if connection.execute(live, (group, now, now + LONGEST_LEASE * session_s)).fetchone():
         raise Fenced(f"group {group!r} has members: only they may commit its positions")

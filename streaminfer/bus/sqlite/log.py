@@ -70,7 +70,9 @@ class Outbox:
 def _check(output: Output, entry: Entry, packed: bytes | None) -> None:
     size = len(output.key or b"") + len(packed or b"") + len(output.value or b"")
     if size > entry.topic.max_bytes:
-        raise TooLarge(f"a record for {output.topic!r} has {size} bytes, the topic takes {entry.topic.max_bytes}")
+        raise TooLarge(
+            f"a record for {output.topic!r} has {size} bytes, the topic accepts at most {entry.topic.max_bytes}"
+        )
     if output.key is None and entry.topic.cleanup == "compact":
         raise BusError(f"topic {output.topic!r} is compacted: every record must have a key")
 

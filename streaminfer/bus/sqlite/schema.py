@@ -67,7 +67,7 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def check(connection: sqlite3.Connection, path: str) -> None:
-    """Raises BusError where the file is another program's or of another version."""
+    """Raises BusError if the file is another program's or of another version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:

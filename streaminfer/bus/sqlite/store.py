@@ -6,13 +6,15 @@ import errno
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from streaminfer.bus.protocol import BusError, Unavailable
+from streaminfer.bus.protocol import BusError, Full, Unavailable
 from streaminfer.bus.sqlite import filesystem, schema
+from streaminfer.bus.sqlite.wal import WriteAheadLog
 
 FILE_NAME = "bus.sqlite3"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
@@ -21,11 +23,13 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 REMEDIES = {
     sqlite3.SQLITE_FULL: "free some space on its disk",
     sqlite3.SQLITE_READONLY: "its directory, or the file system, cannot be written to",
-    sqlite3.SQLITE_CANTOPEN: "its directory must exist, where this user may write, and not on a read-only disk",
+    sqlite3.SQLITE_CANTOPEN: "its directory must exist on a writable disk, and this user must be allowed to "
+    "write to it",
     sqlite3.SQLITE_IOERR: "its disk is broken, or full to a limit of this user or process",
     sqlite3.SQLITE_BUSY: "another process holds it",
 }
-PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+PASSING = {errno.ENOSPC: Full, errno.EDQUOT: Full, errno.EROFS: Unavailable}
 """What a file system may get over."""
 
 T = TypeVar("T")
@@ -54,10 +58,14 @@ class Store:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            kind = Unavailable if error.errno in PASSING else BusError
-            raise kind(f"the directory of the bus cannot be made: {error}") from error
+            kind = PASSING.get(error.errno or 0, BusError)
+            raise kind(f"the directory of the bus cannot be created: {error}") from error
+        self._wal = WriteAheadLog(self.path)
+        self._wal.opening()
         with self._errors():
             self._open()
+        # Whoever forgets to close it is told of no missing file the next time.
+        self._closed = weakref.finalize(self, _close, self._usable(), self._wal, self._process)
 
     def _open(self) -> None:
         # timeout=0: patience is ours (`_patiently`), with a deadline and shorter naps than SQLite's.
@@ -68,6 +76,7 @@ class Store:
             connection.close()
             raise
         self._connection = connection
+        self._wal.opened()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not schema.is_empty(connection):
@@ -122,14 +131,16 @@ class Store:
         """Releases the file. In a forked child nothing is touched: the connection is the parent's."""
         if self._connection is not None and self._process == os.getpid():
             connection, self._connection = self._connection, None
+            self._closed.detach()
             with self._errors():
-                connection.close()
+                self._wal.close(connection)
 
     def _usable(self) -> sqlite3.Connection:
         if self._process != os.getpid():
             raise BusError("this bus was opened before a fork, by another process; open one bus in each process")
         if self._connection is None:
             raise BusError("this bus is closed")
+        self._wal.check()
         return self._connection
 
     def _see_catalog(self, connection: sqlite3.Connection) -> None:
@@ -173,9 +184,16 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:
-            what = REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-            raise Unavailable(f"{self.path}: {error}" + (f": {what}" if what else "")) from error
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            what, kind = REMEDIES.get(code), Full if code in NO_ROOM else Unavailable
+            raise kind(f"{self.path}: {error}" + (f": {what}" if what else "")) from error
         except sqlite3.Error as error:
             # SQLite's "malformed" and "not a database" come as the base class itself.
-            what = " is damaged or no bus" if type(error) is sqlite3.DatabaseError else ""
+            what = " is damaged or not a bus" if type(error) is sqlite3.DatabaseError else ""
             raise BusError(f"{self.path}{what}: {error}") from error
+
+
+def _close(connection: sqlite3.Connection, wal: WriteAheadLog, process: int) -> None:
+    with suppress(sqlite3.Error):
+        if process == os.getpid():
+            wal.close(connection)

@@ -68,7 +68,7 @@ class SqliteWriter:
         if self._closed:
             raise BusError(f"the writer {self._name!r} is closed")
         if positions and owner is None:
-            raise ValueError("positions belong to a group: say which with `owner`")
+            raise ValueError("positions belong to a group: name it with `owner`")
         if isinstance(owner, SqliteMember):
             if owner.store.path != self._store.path:
                 raise ValueError(f"the owner is a member on another bus ({owner.store.path})")

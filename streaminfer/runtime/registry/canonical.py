@@ -13,7 +13,7 @@ _KEPT: Final = ("symbols", "size")
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two texts are the same schema; a text that is no JSON is the same as none."""
+    """Whether two texts are the same schema; a text that is not JSON is the same as none."""
     try:
         return bool(_canonical(json.loads(one), "") == _canonical(json.loads(other), ""))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):

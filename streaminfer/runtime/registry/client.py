@@ -33,7 +33,7 @@ class Registry:
         self._conversation = conversation
 
     def find(self, subject: str, schema: str) -> int | None:
-        """The id of the schema under a subject, None where it is not registered there."""
+        """The id of the schema under a subject, None if it is not registered there."""
         answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", schema)
         return None if answer is None else self._verified(answer, subject, schema)
 
@@ -53,7 +53,7 @@ class Registry:
                 words = conflict.words
                 continue
             if answer is None:
-                raise RegistryError(self._conversation.say(f"does not let {subject} be made"))
+                raise RegistryError(self._conversation.say(f"does not allow {subject} to be created"))
             return self._verified(answer, subject, schema)
         raise RegistryError(
             self._conversation.say(
@@ -63,7 +63,7 @@ class Registry:
         )
 
     def text(self, schema_id: int) -> str | None:
-        """The schema of an id, None where there is none; whether it is one that can be read is not judged here."""
+        """The schema of an id, None if there is none; whether it is one that can be read is not judged here."""
         answer = self._ask("GET", f"/schemas/ids/{schema_id}")
         if answer is None:
             return None
@@ -87,7 +87,7 @@ class Registry:
         return [[self._id(answer, subject) for answer, text in texts if same(text, schema)] for schema in schemas]
 
     def objection(self, subject: str, schema: str) -> str | None:
-        """Why the schema cannot follow the newest one of the subject; None where it can, or would be the first."""
+        """Why the schema cannot follow the newest one of the subject; None if it can, or would be the first."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         answer = self._ask("POST", path, schema)
         if answer is None or answer.body.get("is_compatible") is True:
@@ -103,7 +103,7 @@ class Registry:
         if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= MAX_ID:
             raise RegistryError(
                 self._conversation.say(
-                    f"gives {subject} the id {self._conversation.words(found)!r}, which is none from 1 to {MAX_ID}"
+                    f"gives {subject} the id {self._conversation.words(found)!r}, which is not from 1 to {MAX_ID}"
                 )
             )
         return found
@@ -113,11 +113,13 @@ class Registry:
         kept = self._ask("GET", f"/schemas/ids/{found}")
         text = None if kept is None else kept.body.get("schema")
         if not isinstance(text, str) or not same(text, schema):
-            raise RegistryError(self._conversation.say(f"gives {subject} the id {found}, which is of another schema"))
+            raise RegistryError(
+                self._conversation.say(f"gives {subject} the id {found}, which belongs to another schema")
+            )
         return found
 
     def _ask(self, method: str, path: str, schema: str | None = None) -> Answer | None:
-        """An answer of success; None where the subject, version or schema is not there."""
+        """An answer of success; None if the subject, version or schema is not there."""
         document: dict[str, Any] | None = None if schema is None else {"schema": schema}
         answer = self._conversation.ask(method, path, document)
         if answer.status == 404 and answer.code in _NOT_THERE:

@@ -57,7 +57,7 @@ class Conversation:
         self._deadline = time.monotonic() + deadline_s
 
     def ask(self, method: str, path: str, document: dict[str, Any] | None = None) -> Answer:
-        """One request; raises RegistryUnavailable where another try may help, RegistryError where none does."""
+        """One request; raises RegistryUnavailable if another try may help, RegistryError where none does."""
         try:
             status, data = self._exchange(method, path, document)
         except ssl.SSLCertVerificationError as error:
@@ -125,7 +125,7 @@ class Conversation:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise RegistryError(self.say(f"answers with what is no JSON; {PATH_HINT}")) from None
+            raise RegistryError(self.say(f"answers with something that is not JSON; {PATH_HINT}")) from None
 
 
 class _Timed(io.RawIOBase):

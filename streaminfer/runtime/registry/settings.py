@@ -49,12 +49,12 @@ class Settings:
 
 
 def settings_from(environ: Mapping[str, str] = os.environ) -> Settings | None:
-    """From STREAMINFER_SCHEMA_REGISTRY_*, files are read now; None where no registry is configured."""
+    """From STREAMINFER_SCHEMA_REGISTRY_*, files are read now; None if no registry is configured."""
     raw = environ.get(URL, "")
     if not raw:
         lost = sorted(name for name in environ if name.startswith(PREFIX) and name != URL and environ[name])
         if lost:
-            raise SettingsError(f"{lost[0]} is set but {URL} is not: set it, or neither")
+            raise SettingsError(f"{lost[0]} is set but {URL} is not: set both or neither")
         return None
     scheme, host, port, path = _address(raw)
     ca_file = file_named(environ, PREFIX + "CA_FILE")
@@ -80,7 +80,7 @@ def earlier_ids(environ: Mapping[str, str] = os.environ) -> dict[str, frozenset[
 
 
 def _address(raw: str) -> tuple[str, str, int, str]:
-    """The parts of the URL. Messages do not repeat it: somebody may have put a secret there."""
+    """The parts of the URL. Messages do not repeat it: it may contain a secret."""
     shape = "write http://host:port/path or https://host:port/path, such as http://localhost:8080/apis/ccompat/v7"
     if not raw.isascii() or not raw.isprintable() or " " in raw:
         raise SettingsError(f"{URL} has characters that no URL has: {shape}")
@@ -88,13 +88,13 @@ def _address(raw: str) -> tuple[str, str, int, str]:
         parts = urlsplit(raw)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise SettingsError(f"{URL} is no URL: {shape}") from None
+        raise SettingsError(f"{URL} is not a URL: {shape}") from None
     if "@" in parts.netloc:
         raise SettingsError(f"{URL} must not hold a user or password: use {PREFIX}USERNAME and {PREFIX}PASSWORD_FILE")
     if "?" in raw or "#" in raw:
         raise SettingsError(f"{URL} must end with the path, without ? or #: {shape}")
     if parts.scheme not in {"http", "https"} or not host or port == 0:
-        raise SettingsError(f"{URL} is no URL of a registry: {shape}")
+        raise SettingsError(f"{URL} is not the URL of a registry: {shape}")
     return parts.scheme, host, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/")
 
 
@@ -120,5 +120,5 @@ def _authorization(environ: Mapping[str, str]) -> tuple[str | None, tuple[str, .
 
 def _header_safe(token: str, variable: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise SettingsError(f"{variable} names a file that is no token: one line of ASCII without blanks")
+        raise SettingsError(f"{variable} names a file that is not a token: one line of ASCII without blanks")
     return token

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.topics import Topics

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.families.special import psi
-from streaminfer.models.documents import Documents, Numbers
+from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.models.model import Flags, Matrix, Vector
 
 BLOCK: Final = 2**19

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from streaminfer.families.special import gammaln, psi, xlogy
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.variational.lda import careful
 from streaminfer.variational.lda.topics import Topics

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.models.documents import Documents, Numbers
+from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.models.model import Flags, Matrix, Vector
 from streaminfer.variational.lda.blocks import TINY, State
 

@@ -1,6 +1,6 @@
-"""Document completion: how well the first half of a document foretells the second.
+"""Document completion: how well the first half of a document predicts the second.
 
-The honest score of documents that topics have not absorbed: no word that is scored was seen by what foretells it
+The honest score of documents that topics have not absorbed: no word that is scored was seen by what predicts it
 (Wallach et al. 2009, section 5.1).
 """
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.documents import Documents
+from streaminfer.models.lda.documents import Documents
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.topics import Topics

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.documents import Documents, Numbers
+from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.variational.lda import blocks, careful, compiled
 from streaminfer.variational.lda.blocks import TINY, State, theta_of

@@ -1,0 +1,1 @@
+"""Batches of a broker to records, within bounds."""

@@ -1,0 +1,1 @@
+"""Regressions of 0/1 targets."""

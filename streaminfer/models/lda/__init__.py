@@ -1,0 +1,1 @@
+"""Documents, words and the model of topics."""

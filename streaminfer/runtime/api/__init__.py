@@ -1,0 +1,1 @@
+"""What users of Python have: a connection, `fit`, snapshots as objects, predictions."""

@@ -1,0 +1,38 @@
+"""Topics as JSON: all numbers where they are few, else the likeliest words of each topic."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streaminfer.variational.lda.posterior import TopicsPosterior
+
+MOST_NUMBERS: Final = 100_000
+"""Topics times words; beyond that nobody reads them all as text, and a document would have many megabytes."""
+TOP: Final = 20
+
+
+def truncated(topics: TopicsPosterior) -> bool:
+    return topics.natural.size > MOST_NUMBERS
+
+
+def parameters(topics: TopicsPosterior) -> dict[str, Any]:
+    """The section `parameters` of the document; `top` are each topic's likeliest words, where not all are there."""
+    if truncated(topics):
+        return {"topics": {"top": _pairs(topics, scaled=False)}, "vocabulary": None, "n_words": len(topics.words)}
+    moments = topics.moments()["topics"]
+    return {
+        "topics": {"mean": moments.mean.tolist(), "sd": moments.sd.tolist()},
+        "vocabulary": topics.vocabulary,
+        "n_words": len(topics.words),
+    }
+
+
+def natural(topics: TopicsPosterior) -> Any:
+    """The parameters of the Dirichlets, a list for each topic; or those of the likeliest words."""
+    return {"top": _pairs(topics, scaled=True)} if truncated(topics) else topics.natural.tolist()
+
+
+def _pairs(topics: TopicsPosterior, scaled: bool) -> list[list[list[Any]]]:
+    totals = topics.natural.sum(axis=1).tolist() if scaled else [1.0] * len(topics.natural)
+    found = zip(topics.top(TOP), totals, strict=True)
+    return [[[word, p * total] for word, p in words] for words, total in found]

@@ -1,0 +1,1 @@
+"""The master: increments to snapshots."""

@@ -1,0 +1,320 @@
+"""One shard of a posterior in its master's hands: fenced, restored from the log, folded, committed."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from streaminfer.bus.partitioner import partition_of
+from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record
+from streaminfer.models.model import DomainError
+from streaminfer.runtime import incarnation, names
+from streaminfer.runtime.dead_letters.store import letter_output
+from streaminfer.runtime.folding.parts import Parts
+from streaminfer.runtime.folding.restoring import Restored, Restoring
+from streaminfer.runtime.folding.store import Store
+from streaminfer.runtime.following import manifests
+from streaminfer.runtime.following.rows import decode
+from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.owning.obstacles import InTheWay
+from streaminfer.runtime.owning.owner import Owner
+from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.telemetry import MasterMetrics
+from streaminfer.spec import Spec
+from streaminfer.tables import table_of
+from streaminfer.tables.kinds import kind_of
+from streaminfer.variational import epochs
+from streaminfer.variational.forgetting.decay import unevenness
+from streaminfer.variational.increment import Increment
+from streaminfer.variational.methods import memoized, method_of
+from streaminfer.variational.outcomes import Outcome
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import increments, key_records, snapshots
+from streaminfer.wire.avro import DECLARED, Schemas
+from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.events.formats import max_events
+
+log = logging.getLogger(__name__)
+
+MOST_VERSIONS: Final = 10_000
+
+
+class Shard:
+    """A table as folded so far; `published` is what the bus has of it. Nothing can be done before it is `restored`."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        index: int,
+        metrics: MasterMetrics,
+        schemas: Schemas = DECLARED,
+        start_over: bool = False,
+    ) -> None:
+        """With `start_over` a posterior of which no whole snapshot is left starts from the prior."""
+        self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
+        self.partition = Partition(names.topic(spec, "increments"), index)
+        self._data = names.data_topic(spec)
+        self._teller, self._headers = Teller(log), manifests.headers(spec)
+        self.table = table_of(spec, index)
+        self.published = self.table.snapshot
+        keeping = self.table.keeping
+        self._store = None if keeping is None else Store(spec, bus, index, keeping, schemas)
+        self._parts = Parts(self.table.layout, lambda label: partition_of(label, spec.shards) == index)
+        self._letters: list[Output] = []
+        self.in_the_way: list[InTheWay] = []
+        """What the restore stepped over: then the next snapshot must come at once, in the place of it."""
+        self._leftovers: list[Output] = []
+        """Tombstones that the next snapshot is written with."""
+        self._retry: dict[int, int] = {}
+        self._n_events: dict[int, int] = {}
+        """How many events the versions had that workers may start from, the newest MOST_VERSIONS."""
+        self._ends: dict[int, int] = {}
+        self._told_uneven = False
+        self.committed_at = -math.inf
+        """When it last published a snapshot, by its master's clock."""
+        self.urgent = False
+        """Whether workers wait for the next snapshot: a partition is new, or an increment was dropped."""
+        self._owner = self.fence()
+        try:
+            self._restoring: Restoring | None = Restoring(
+                spec, bus, self.table, self._store, self._owner, schemas, index, start_over
+            )
+        except BaseException:
+            self._owner.close()
+            raise
+        self._metrics.restores.inc()
+
+    def fence(self) -> Owner:
+        """Shuts out every predecessor. First of all: what is restored after it can no longer change."""
+        index = self.partition.index
+        state = [Partition(topic, index) for topic in names.state_topics(self._spec)]
+        return Owner(self._bus, names.master_writer(self._spec, index), state)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.table.snapshot
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot) -> None:
+        self.table.snapshot = snapshot
+
+    def restored(self) -> bool:
+        """Whether all of the snapshot is here; each call reads on."""
+        if self._restoring is None:
+            return True
+        found = self._restoring.step()
+        if found is not None:
+            self._go_on(found)
+            self._restoring = None
+        return found is not None
+
+    def _go_on(self, found: Restored) -> None:
+        self.published, self.snapshot = found.published, found.snapshot
+        self.in_the_way, self._leftovers = found.in_the_way, found.leftovers
+        self._n_events = {self.published.version: self.published.n_events}
+
+    def meet_partitions(self, now: float) -> None:
+        """Gives every data partition seen for the first time its log start as frontier.
+
+        Where times matter it is met now, in seconds since 1970: a first event that is later cannot be right.
+
+        The topic's id is read first: with the start of another topic than that, workers would find it wrong.
+        """
+        before, again = self.snapshot, method_of(self._spec.inference).passes
+        topic_id = incarnation.check(self._spec, self._bus, [before])
+        self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
+        if self._spec.times_matter:
+            new = {index: (now,) for index in self.snapshot.frontier if index not in before.frontier}
+            self.snapshot = replace(self.snapshot, reached={**self.snapshot.reached, **new}) if new else self.snapshot
+        if not before.topic_id:
+            self.snapshot = replace(self.snapshot, topic_id=topic_id)
+        self.urgent = self.urgent or self.snapshot is not before
+
+    @property
+    def restless(self) -> bool:
+        """Whether something is to be done once the data is at rest."""
+        return self.table.restless
+
+    def rest(self, ends: Mapping[int, int]) -> None:
+        """Does it; it must be committed at once."""
+        log.info("%s", self.table.rest(ends))
+
+    def turn(self) -> bool:
+        """Starts the next pass if this one is at its end; whether that was so. It must be committed at once."""
+        turned = self.table.turn()
+        if turned:
+            log.info("pass %d of %d", self.snapshot.epoch + 1, self._spec.inference.n_epochs)
+        return turned
+
+    @property
+    def dirty(self) -> bool:
+        return self.snapshot is not self.published
+
+    @property
+    def full(self) -> bool:
+        """Whether a snapshot must come at once, as it is large."""
+        return self.table.full
+
+    @property
+    def unpublished_events(self) -> int:
+        return self.snapshot.n_events - self.published.n_events
+
+    def take(self, record: Record) -> None:
+        """Folds one record of the increments topic, or says in dead-letters why not."""
+        try:
+            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
+            if increment is not None and self._is_of_this_spec(increment):
+                self._check_in_log(increment)
+                self._fold(increment)
+        except WireError as error:
+            self._bury(record, error)
+
+    def passed(self, position: int) -> None:
+        """Everything before `position` of the increments topic is dealt with."""
+        if position != self.snapshot.read_to:
+            self.snapshot = replace(self.snapshot, read_to=position)
+
+    def _is_of_this_spec(self, increment: Increment) -> bool:
+        if (increment.fingerprint, increment.topic) == (self._spec.fingerprint, self._data):
+            return True
+        fingerprint, writer = increment.fingerprint, increment.writer
+        self._teller.tell(f"dropped an increment of a spec with fingerprint {fingerprint} by {writer}")
+        self._metrics.outcome("other-spec")
+        self.snapshot = replace(self.snapshot, n_dropped=self.snapshot.n_dropped + 1)
+        return False
+
+    def _check_in_log(self, increment: Increment) -> None:
+        """Raises BadValue if an increment claims events that the data topic does not have."""
+        n_epochs = self._spec.inference.n_epochs
+        if increment.epoch >= n_epochs:
+            rule = "must be 0, there is one pass over the data" if n_epochs == 1 else f"must be below {n_epochs}"
+            raise BadValue(f"epoch {rule} (got {increment.epoch})")
+        if increment.end > self._ends.get(increment.partition, 0):
+            self._ends = self._bus.ends(self._data)
+        end = self._ends.get(increment.partition, 0)
+        if increment.end > end:
+            raise BadValue(f"end must not be beyond the {end} of {self._data}-{increment.partition} ({increment.end})")
+
+    def _fold(self, increment: Increment) -> None:
+        fresh_from, before = self._retry.get(increment.partition, self.published.version), self.snapshot
+        # A version before this master's time may be any: its worker computes again on one that is known.
+        base_events = self._n_events.get(increment.base_version, 0)
+        try:
+            outcome = self.table.fold(increment, fresh_from, base_events)
+        except memoized.TooManyBatches as error:
+            raise Fatal(f"{self._data}: {error}") from error
+        self._tell_alarm(before)
+        self._tell_uneven()
+        self._metrics.outcome(outcome.value)
+        if outcome is Outcome.STALE_BASE:
+            self._retry[increment.partition] = self.published.version + 1
+        elif outcome.moved:
+            self._retry.pop(increment.partition, None)
+        self.urgent = self.urgent or not outcome.moved
+
+    def _tell_alarm(self, before: Snapshot) -> None:
+        found = self.snapshot.drift
+        if found is None or found.n_alarms == (0 if before.drift is None else before.drift.n_alarms):
+            return
+        what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
+        after = counted(found.alarm_at, "event")
+        log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
+
+    def _tell_uneven(self) -> None:
+        """Once, where both the data and what is folded of it are uneven: a partition may only be behind."""
+        forget = self._spec.inference.forget
+        found = None if self._told_uneven else unevenness(forget, self._ends)
+        if found is not None and unevenness(forget, self.snapshot.frontier) is not None:
+            log.warning("%s: %s", self._data, found)
+            self._told_uneven = True
+
+    def _bury(self, record: Record, error: WireError) -> None:
+        self._teller.tell(f"{record.partition} offset {record.offset}: {error}")
+        self._metrics.outcome(error.reason)
+        self._letters.append(letter_output(self._spec, record, f"{error.reason}: {error}"))
+        self.urgent = True
+
+    def commit(self, member: Member | None, now_ms: int) -> None:
+        """Publishes snapshot, rows, what is kept, dead letters and the group's position in one transaction.
+
+        Without a member, as who repairs is none, the position stays where it is.
+        """
+        table = self.table
+        if self._store is not None or table.row_size:
+            # Only what has changed is written: on top of a snapshot that was lost it would not be all.
+            self.verify()
+        table.settle(self.published, lambda: self._bus.ends(self._data))
+        snapshot = replace(self.snapshot, version=self.published.version + 1, created_at=now_ms)
+        kept, summary = [], snapshot
+        if self._store is not None and table.keeping is not None:
+            kept, summary = self._store.changes(self.published, snapshot), table.keeping.summary(snapshot)
+        positions = {} if member is None else {self.partition: Position(snapshot.read_to)}
+        written = [*self._letters, *self._leftovers, *kept, *self._rows(snapshot), *self._manifest(summary)]
+        self._owner.commit(written, positions, member)
+        self._letters, self._leftovers, self.in_the_way = [], [], []
+        self.urgent = False
+        self.published = self.snapshot = replace(snapshot, staleness=0)
+        table.published()
+        if table.keeping is not None:
+            table.keeping.published()
+        self._n_events[snapshot.version] = snapshot.n_events
+        self._n_events.pop(snapshot.version - MOST_VERSIONS, None)
+        kind = kind_of(self._spec)
+        self._metrics.tell(self.partition.index, snapshot, table.n_effective, kind.scored, kind.together)
+
+    def _rows(self, snapshot: Snapshot) -> list[Output]:
+        """Rows that are gone, and rows that have changed."""
+        topic, index = names.topic(self._spec, "posterior"), self.partition.index
+        gone = [Output(topic, None, key_records.record_key(*place), index) for place in sorted(self.table.rows.gone)]
+        entries = list(self.table.rows.changed())
+        rows = [key_records.encode(entry, snapshot.version, self._schemas) for entry in entries]
+        with self._readable(snapshot):
+            if rows:
+                decode(self._spec, [entry.label for entry in entries], rows, self._schemas)
+        self._metrics.dirty_keys.set(len(rows))
+        return gone + [
+            Output(topic, row, key_records.record_key(entry.label, entry.clock), index)
+            for entry, row in zip(entries, rows, strict=True)
+        ]
+
+    def _manifest(self, snapshot: Snapshot) -> list[Output]:
+        """The records of a snapshot, its manifest last."""
+        topic, spec, said = names.topic(self._spec, "posterior"), self._spec, self.table.described(snapshot)
+        about = snapshots.About(spec.name, said.kind, said.family, spec.inference.method, said.exactness)
+        records = snapshots.encode(snapshot, said.natural, about, self._bus.max_record_bytes, self._schemas)
+        with self._readable(snapshot):
+            manifests.check_readable(spec, [data for _, data in records], self._schemas)
+        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
+        return [*outputs[:-1], replace(outputs[-1], headers=self._headers)]
+
+    @contextmanager
+    def _readable(self, snapshot: Snapshot) -> Iterator[None]:
+        """Around the reading of what is to be written: what no master could restore is never committed."""
+        try:
+            yield
+        except (WireError, DomainError) as error:
+            raise Fatal(
+                f"{names.topic(self._spec, 'posterior')}: version {snapshot.version} is not written: no master could "
+                f"restore it: {error}. The posterior on the bus stays at version {self.published.version}. This "
+                f"is a fault of "
+                "streaminfer or of your own model; please report it with the spec."
+            ) from error
+
+    def verify(self) -> None:
+        """Raises Unavailable if a snapshot was reported as committed and is not in the log."""
+        self._owner.verify(f"version {self.published.version}")
+
+    def close(self) -> None:
+        self._metrics.left(self.partition.index)
+        if self._restoring is not None:
+            self._restoring.close()
+        if self._store is not None:
+            self._store.close()
+        self._owner.close()

@@ -1,0 +1,1 @@
+"""Reading the posterior topic: the newest complete snapshot, of one shard, of all, of a key."""

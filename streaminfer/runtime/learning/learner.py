@@ -1,0 +1,120 @@
+"""What a worker makes of a minibatch: dead letters, and by the spec's method an increment for every shard."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from streaminfer.bus.protocol import Output, Unreadable
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.following.shards import Shards
+from streaminfer.runtime.learning.visited_batches import VisitedBatches
+from streaminfer.runtime.reading import intake
+from streaminfer.runtime.reading.passes import Passes
+from streaminfer.runtime.reading.tape import Minibatch
+from streaminfer.runtime.service import Fatal
+from streaminfer.spec import Spec
+from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.learning import Lesson, Taken
+from streaminfer.variational.forgetting import rules
+from streaminfer.variational.forgetting.reached import Reached
+from streaminfer.variational.increment import Increment
+from streaminfer.wire.avro import Schemas
+from streaminfer.wire.events.formats import format_of
+
+
+def _halves(batch: Minibatch) -> tuple[Minibatch, Minibatch]:
+    """The same records in two minibatches."""
+    first, second = batch.records[: len(batch.records) // 2], batch.records[len(batch.records) // 2 :]
+    middle = second[0].offset
+    return batch._replace(end=middle, records=first), batch._replace(begin=middle, records=second)
+
+
+class Learned(NamedTuple):
+    """What a minibatch gives one shard: dead letters, which the first shard's has, and an increment.
+
+    The first shard's also says how many events were too far ahead of their partition to count as of their own time.
+    """
+
+    shard: int
+    letters: list[Output]
+    increment: Increment
+    n_ahead: int = 0
+
+
+class Learner:
+    """A worker's way from records to increments, on the newest snapshots of all shards."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        shards: Shards,
+        passes: Passes,
+        identity: str,
+        schemas: Schemas,
+        batches: VisitedBatches | None = None,
+    ) -> None:
+        """`batches` where a later visit must know what the posterior has of a batch."""
+        self._spec, self._shards, self._passes, self._identity = spec, shards, passes, identity
+        self._batches = batches
+        self._format = format_of(spec, schemas)
+        self._forgetting = rules.of(spec.inference.forget)
+        self._learning = kind_of(spec).learning(spec, partial(names.shard_of, spec))
+
+    def learn(self, batch: Minibatch, reached: Reached = ()) -> list[Learned]:
+        """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys.
+
+        `reached` is what its partition has reached before it, where times matter.
+        """
+        records, faulty = batch.records, []
+        if Unreadable in set(map(type, records)):
+            faulty = [record for record in records if isinstance(record, Unreadable)]
+            records = [record for record in records if not isinstance(record, Unreadable)]
+        by_position = self._forgetting is not None and self._forgetting.pane is not None
+        taken = intake.take(self._spec, self._format, records, by_position, reached)
+        buried = [store.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
+        buried += [store.letter_output(self._spec, record, record.fault) for record in faulty]
+        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        first = self._passes.is_first(batch)
+        buried = buried if first else []  # one that was sent again meanwhile must not come back
+        if len(records) > 1 and not self._learning.fits(taken.events):
+            halves = _halves(batch)
+            self._passes.check_whole(halves[0])
+            return [each for half in halves for each in self.learn(half)]
+        own = None if self._batches is None or first else self._batches.statistics(batch)
+        given = Taken(taken.events, taken.places, taken.stamps)
+        lessons = self._learning.learn(given, self._shards.blocks, not first, own)
+        if not all(np.isfinite(lesson.statistics).all() for lesson in lessons):
+            raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
+        made = [
+            self._learning.dated(self._increment(batch, lesson, n_bad=n_bad, reached=taken.reached), given)
+            for lesson in lessons
+        ]
+        n_ahead = taken.n_ahead
+        return [
+            Learned(shard, [] if shard else buried, each, 0 if shard else n_ahead) for shard, each in enumerate(made)
+        ]
+
+    def lost(self, batch: Minibatch, n_lost: int) -> Increment:
+        """The increment of positions without events."""
+        return self._increment(batch, self._learning.nothing(), n_lost=n_lost)
+
+    def _increment(
+        self, batch: Minibatch, lesson: Lesson, n_bad: int = 0, n_lost: int = 0, reached: Reached = ()
+    ) -> Increment:
+        return Increment(
+            fingerprint=self._spec.fingerprint,
+            writer=self._identity,
+            topic=batch.partition.topic,
+            partition=batch.partition.index,
+            begin=batch.begin,
+            end=batch.end,
+            n_dead_lettered=n_bad,
+            n_lost=n_lost,
+            epoch=batch.epoch,
+            reached=reached,
+            **lesson._asdict(),
+        )

@@ -1,0 +1,1 @@
+"""Rows of files and of Python as events on a data topic."""

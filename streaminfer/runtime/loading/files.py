@@ -1,0 +1,141 @@
+"""Text files of events: each row becomes the JSON text of an event, which a data format then puts into records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from json.encoder import encode_basestring as quoted
+from typing import Any, BinaryIO, Final
+
+from streaminfer.models.events import Field
+from streaminfer.models.reasons import ragged
+from streaminfer.runtime.loading.cells import converters
+from streaminfer.spec import Spec
+from streaminfer.topics import declarations
+
+MAX_LINE: Final = declarations()["events"].max_bytes
+
+
+class FileError(ValueError):
+    """A file that cannot be read as events; names the file, the line, the rule and the remedy."""
+
+
+class BadFile(ValueError):
+    """What is wrong with a file, for a FileError that says which and where."""
+
+
+class Counted:
+    """Lines of a binary file, none longer than MAX_LINE, counting lines and bytes as they are read."""
+
+    def __init__(self, stream: BinaryIO, file: str) -> None:
+        self.stream, self._file = stream, file
+        self.lines = self.passed = 0
+        self.zoneless = False
+        """Whether the file's own type for the time of events has no zone."""
+
+    @property
+    def n_read(self) -> int:
+        """How many bytes of the file were read."""
+        return self.passed
+
+    def _next(self) -> bytes:
+        return self.stream.readline(MAX_LINE + 2)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self._next():
+            self.lines += 1
+            self.passed += len(line)
+            if len(line.rstrip(b"\r\n")) > MAX_LINE:
+                raise FileError(f"{self._file}: line {self.lines} has more than the {MAX_LINE} bytes of a record")
+            yield line
+
+
+def read_csv(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
+    """Rows under a header, as JSON objects; values are typed by the model's fields, all others by their look (see
+    `cells`), and the words of a document are what stands between white space. The fields that must be there are those
+    of events, or those that are `needed`.
+
+    What is no number stays a string, and a row of a wrong length becomes a list, which says what is wrong with it:
+    judging events is the worker's job.
+    """
+    rows = _csv_rows(lines, file)
+    header = next(rows, None)
+    if header is None:
+        raise FileError(f"{file}: is empty; its first line must name the columns")
+    for field in spec.event_fields if needed is None else needed:
+        name = field.path[0]
+        if len(field.path) > 1:
+            raise FileError(f"{file}: {field.label} is inside an object, which CSV does not have; use a .ndjson file")
+        if name not in header:
+            raise FileError(f"{file}: has no column {name!r}, which the model reads{nearest(name, header)}")
+        if header.count(name) > 1:
+            raise FileError(
+                f"{file}: column {name!r} of the model appears {header.count(name)} times in the first line"
+            )
+    last = {name: i for i, name in enumerate(header)}
+    columns = [
+        (f"{quoted(name)}:", made) if last[name] == i else None
+        for i, (name, made) in enumerate(zip(header, converters(spec, header), strict=True))
+    ]
+    for row in rows:
+        if len(row) == len(header):
+            parts = [each[0] + each[1](cell) for each, cell in zip(columns, row, strict=True) if each is not None]
+            event = f"{{{','.join(parts)}}}".encode()
+        elif row:
+            event = encode(ragged(row, len(header)))
+        else:
+            continue
+        if len(event) > MAX_LINE:
+            raise FileError(f"{file}: line {lines.lines} is an event of more than the {MAX_LINE} bytes of a record")
+        yield event
+
+
+def nearest(name: str, header: Sequence[str]) -> str:
+    """The column that may have been meant, and all that there are, for a message."""
+    folded = {column.lower(): column for column in header}
+    near = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    guess = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return f"{guess} (its columns, separated by commas: {', '.join(header)})"
+
+
+def _csv_rows(lines: Counted, file: str) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_LINE)
+    row_begin = 0
+
+    def text() -> Iterator[str]:
+        for line in lines:
+            if lines.passed - row_begin > 2 * MAX_LINE:
+                raise FileError(f"{file}: the row that ends in line {lines.lines} has more than {2 * MAX_LINE} bytes")
+            yield line.decode("utf-8-sig" if lines.lines == 1 else "utf-8")
+
+    try:
+        for row in csv.reader(text(), strict=True):
+            yield row
+            row_begin = lines.passed
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FileError(f"{file}: line {lines.lines} is not CSV in UTF-8: {error}") from error
+
+
+def read_ndjson(
+    spec: Spec,  # noqa: ARG001 (every reader has these)
+    lines: Counted,
+    file: str,  # noqa: ARG001
+    needed: Sequence[Field] | None = None,  # noqa: ARG001
+) -> Iterator[bytes]:
+    """One JSON value a line, passed on as it is; blank lines are not events."""
+    for line in lines:
+        if line.strip():
+            yield line.rstrip(b"\r\n")
+
+
+def encode(row: Any) -> bytes:
+    """A row as the JSON of an event; numbers of numpy count as numbers."""
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not a value that an event can have")

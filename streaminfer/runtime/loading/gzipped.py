@@ -1,0 +1,50 @@
+"""Files that gzip has made smaller: expanded a little at a time while their lines are read."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from gzip import GzipFile
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from streaminfer.runtime.loading.files import Counted, FileError
+
+ENDING: Final = ".gz"
+_REMEDY: Final = "get the file again, and start again: what is on the bus is not repeated"
+
+
+class Expanded(Counted):
+    """Lines of a file in gzip; its bytes are those of the file as it is."""
+
+    def __init__(self, packed: BinaryIO, file: str) -> None:
+        stream = io.BufferedReader(cast(io.RawIOBase, GzipFile(fileobj=packed)))
+        super().__init__(cast(BinaryIO, stream), file)
+        self._packed = packed
+
+    @property
+    def n_read(self) -> int:
+        return self._packed.tell()
+
+    def _next(self) -> bytes:
+        try:
+            line = super()._next()
+            if not line and self.n_read == 0:
+                raise EOFError
+            return line
+        except EOFError:
+            raise FileError(f"{self._file}: the gzip file is cut off after line {self.lines}; {_REMEDY}") from None
+        except (OSError, zlib.error) as error:
+            why = f"{error}"[:200]
+            raise FileError(
+                f"{self._file}: is damaged, or is not gzip, after line {self.lines} ({why}); {_REMEDY}"
+            ) from error
+
+
+@contextmanager
+def lines_of(path: Path) -> Iterator[Counted]:
+    """The lines of a file, expanded where its name says that gzip has made it smaller."""
+    with path.open("rb") as stream:
+        yield (Expanded if path.name.lower().endswith(ENDING) else Counted)(stream, str(path))

@@ -1,0 +1,1 @@
+"""A member's data partitions as minibatches of checked events, with passes and losses."""

@@ -1,0 +1,1 @@
+"""All services of a spec as processes, and when they are done."""

@@ -1,0 +1,155 @@
+"""All of a spec at work: its services as supervised processes, a file being loaded, the posterior followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from streaminfer.bus.protocol import Bus, BusError, Unavailable
+from streaminfer.runtime import incarnation, names
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.tally import Tally
+from streaminfer.runtime.following.shards import Shards
+from streaminfer.runtime.loading.produce import Loader, Progress
+from streaminfer.runtime.patience import Patience, naps
+from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.role import Mark, Role
+from streaminfer.runtime.supervising.supervisor import Child, Supervisor
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+TICK = 0.1
+
+
+class Status(NamedTuple):
+    """How things stand: what is loaded, the newest snapshot, positions still to come, processes."""
+
+    loading: Progress | None
+    snapshot: Snapshot | None
+    behind: int
+    alive: int
+    restarts: int
+
+
+class Gain(NamedTuple):
+    """How many events and dead letters are new."""
+
+    events: int
+    dead_letters: int
+
+
+class Job:
+    """Runs until `stopping`, or until idle where asked to. `children` may be killed by anybody at any time."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        roles: Sequence[Role],
+        children: list[Child],
+        data: Path | None = None,
+        until_idle: bool = False,
+    ) -> None:
+        """`roles` are the services that the children are of."""
+        self._spec, self._bus, self._roles, self._until_idle = spec, bus, roles, until_idle
+        ids = schemas.prepare(spec, bus)
+        names.check_data_topic(spec, bus)
+        self._loading = Loader(spec, bus, data, ids).run() if data is not None else None
+        self._progress: Progress | None = None
+        self._marks: list[Mark] = []
+        self._behind = 0
+        self.follower = Shards(spec, bus, ids)
+        self._before = self.follower.catch_up()
+        incarnation.check(spec, bus, self.follower.snapshots)
+        self._letters = bus.ends(names.topic(spec, "dead-letters"))
+        self.supervisor = Supervisor(children)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a posterior and every process lives."""
+        return self.follower.snapshot is not None and all(child.alive for child in self.supervisor.children)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all data was in the posterior when the ends were read; never before `until_idle` reads them."""
+        return bool(self._marks) and all(mark.reached(self.follower.snapshot) for mark in self._marks)
+
+    @property
+    def progress(self) -> Gain:
+        """What came in since the beginning, by whomever."""
+        then, now = self._before, self.follower.snapshot
+        if now is None:
+            return Gain(0, 0)
+        events, dead = (0, 0) if then is None else (then.n_events, then.n_dead_lettered)
+        return Gain(now.n_events - events, now.n_dead_lettered - dead)
+
+    def reasons(self) -> Tally:
+        """Why there were dead letters since the beginning, as far as the bus tells soon."""
+        try:
+            return store.counted(store.newest(self._spec, self._bus, self._letters))
+        except BusError as error:
+            log.info("the reasons of dead letters cannot be read: %s", error)
+            return Tally()
+
+    def run(self, stopping: Callable[[], bool]) -> Iterator[Status]:
+        """Keeps everything going, with a status some times a second; stops all processes at the end.
+
+        A bus that is away is waited for: the processes do the same, and go on when it is back.
+        """
+        waits = Patience(log)
+        resting: Iterator[None] = iter(())
+        try:
+            while not stopping() and not self.idle:
+                self.supervisor.tick()
+                if next(resting, self) is self:
+                    try:
+                        self._load()
+                        self._follow()
+                        self._behind = self._count_behind()
+                        waits.worked()
+                    except Unavailable as error:
+                        resting = naps(waits.failed(f"the bus does not answer: {error}"))
+                yield self._status()
+        finally:
+            self.supervisor.stop()
+            self.follower.close()
+
+    def _load(self) -> None:
+        """One batch of the file; after the last one the ends are read, once."""
+        if self._loading is not None:
+            progress = next(self._loading, None)
+            if progress is None:
+                self._loading = None
+            else:
+                self._progress = progress
+        elif self._until_idle and not self._marks:
+            self._marks = [role.idle(self._spec, self._bus) for role in self._roles if role.idle is not None]
+
+    def _follow(self) -> None:
+        before = self.follower.snapshot
+        self.follower.poll(0.0 if self._loading is not None else TICK)
+        after = self.follower.snapshot
+        if after is not None and (before is None or (after.epoch, after.frontier) != (before.epoch, before.frontier)):
+            self.supervisor.progressed()
+
+    def _status(self) -> Status:
+        alive = sum(child.alive for child in self.supervisor.children)
+        return Status(self._progress, self.follower.snapshot, self._behind, alive, self.supervisor.restarts)
+
+    def _count_behind(self) -> int:
+        """Positions of the data topic that are not in the posterior yet; each once for every pass that is to come."""
+        snapshot = self.follower.snapshot
+        frontier = snapshot.frontier if snapshot is not None else {}
+        topic = names.data_topic(self._spec)
+        ends = self._bus.ends(topic)
+        begins = frontier if ends.keys() <= frontier.keys() else {**self._bus.starts(topic), **frontier}
+        left = sum(max(0, end - begins.get(index, end)) for index, end in ends.items())
+        if snapshot is not None:
+            again = self._spec.inference.n_epochs - 1 - snapshot.epoch
+            lasts = snapshot.ends or ends
+            left += again * sum(max(0, lasts.get(index, at) - at) for index, at in snapshot.starts.items())
+        return left

@@ -1,0 +1,145 @@
+"""The kinds of posterior: one of all events, one for each key, or topics of words. Only here they are told apart.
+
+A keyed posterior and topics have rows, one for each key or word, beside their manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streaminfer.models.lda.model import Lda
+from streaminfer.models.model import DomainError, Matrix, Model, Vector
+from streaminfer.spec import Spec
+from streaminfer.spec.key import tape_bytes
+from streaminfer.tables.keyed import Keyed
+from streaminfer.tables.learning import KeyedLearning, Learning, SingleLearning, WhichShard, WordLearning
+from streaminfer.tables.pooled import model_of
+from streaminfer.tables.single import Single
+from streaminfer.tables.table import Table
+from streaminfer.tables.words import Words
+from streaminfer.variational.arena import Arena
+from streaminfer.variational.lda import words
+from streaminfer.variational.lda.words import Block
+from streaminfer.variational.methods import method_of
+from streaminfer.variational.snapshot import Snapshot
+
+WORDS_BYTES: Final = 16 << 20
+"""A minibatch of documents is cut here: as words they take some ten times as much."""
+
+
+def _any_bytes(_spec: Spec) -> None:
+    return None
+
+
+def _bytes_of_keys(spec: Spec) -> int | None:
+    columns = spec.row_columns
+    return None if columns is None else tape_bytes(spec.model.size, columns)
+
+
+class Kind(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    row: str
+    """What a row is of; empty if there are none."""
+    together: bool
+    """Whether rows make one posterior together, so that one of them alone says nothing."""
+    statistics_size: Callable[[Spec], int]
+    """Numbers of the statistics in a manifest."""
+    row_size: Callable[[Spec], int]
+    """Numbers of the statistics of a row."""
+    check: Callable[[Spec, Snapshot], None]
+    """Raises DomainError if the statistics of a manifest give no posterior, BadValue if its prior is not one."""
+    proper: Callable[[Spec, Matrix], bool]
+    """Whether statistics of rows give a posterior."""
+    complete: Callable[[Spec, Arena, Snapshot], bool]
+    """Whether the rows of a shard are those of a snapshot."""
+    table: Callable[[Spec, int], Table]
+    """What a shard holds."""
+    learning: Callable[[Spec, WhichShard], Learning]
+    """How it learns from minibatches."""
+    tape_bytes: Callable[[Spec], int | None] = _any_bytes
+    """Bytes of records after which a minibatch is cut; None: no other limit than that of all."""
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self.row)
+
+    @property
+    def scored(self) -> bool:
+        """Whether snapshots have a score: who folds keys has no events, and who has the events no posterior of keys."""
+        return self.together or not self.has_rows
+
+
+def kind_of(spec: Spec) -> Kind:
+    """The kind of a spec's posterior."""
+    return WORDS if spec.words is not None else KEYED if spec.key is not None else SINGLE
+
+
+def require_proper(model: Model, *statistics: Vector) -> None:
+    """Raises the DomainError of the first that gives no posterior; no posterior is built of those that do."""
+    rows = np.stack(statistics)
+    for row in rows[~model.proper(rows)]:
+        model.posterior(row)
+        raise DomainError("statistics that give no posterior")
+
+
+def lda_of(spec: Spec) -> Lda:
+    """The model, which is one of words; raises TypeError if it is not."""
+    if spec.words is None:
+        raise TypeError(f"{spec.model.kind} is no model of words")
+    return spec.words
+
+
+def _size(spec: Spec) -> int:
+    return spec.model.size
+
+
+def _check_posterior(spec: Spec, snapshot: Snapshot) -> None:
+    """All that a master or worker goes on from, and what is published."""
+    model_of(spec, snapshot)
+    method, clocks = method_of(spec.inference), snapshot.clocks.values()
+    derived = (each(spec.model, spec.inference, snapshot) for each in (method.iterate, method.published))
+    require_proper(spec.model, snapshot.statistics, *(clock.statistics for clock in clocks), *derived)
+
+
+def _check_head(spec: Spec, snapshot: Snapshot) -> None:
+    words.head_of(lda_of(spec), snapshot.statistics)
+
+
+def _proper(spec: Spec, rows: Matrix) -> bool:
+    return bool(spec.model.proper(rows).all())
+
+
+def _complete(_spec: Spec, arena: Arena, snapshot: Snapshot) -> bool:
+    return len(arena) == snapshot.n_keys
+
+
+def _single(spec: Spec, _shard: int) -> Table:
+    return Single(spec)
+
+
+def _keyed(spec: Spec, _shard: int) -> Table:
+    return Keyed(spec)
+
+
+SINGLE: Final = Kind("single", "", False, _size, _size, _check_posterior, _proper, _complete, _single, SingleLearning)
+KEYED: Final = Kind(
+    "keyed", "key", False, _size, _size, _check_posterior, _proper, _complete, _keyed, KeyedLearning, _bytes_of_keys
+)
+WORDS: Final = Kind(
+    "words",
+    "word",
+    True,
+    statistics_size=lambda spec: words.head_size(lda_of(spec)),
+    row_size=lambda spec: words.row_size(lda_of(spec), spec.inference),
+    check=_check_head,
+    proper=lambda spec, rows: words.proper_rows(lda_of(spec), rows),
+    complete=lambda spec, arena, snapshot: words.complete(lda_of(spec), Block(arena, snapshot)),
+    table=Words,
+    learning=WordLearning,
+    tape_bytes=lambda _: WORDS_BYTES,
+)

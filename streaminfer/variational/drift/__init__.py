@@ -1,0 +1,1 @@
+"""An anytime-valid test of falling scores, and what follows an alarm."""

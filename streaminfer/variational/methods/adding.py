@@ -1,0 +1,101 @@
+"""The fold `add`: eta <- eta + delta, less what is forgotten, with a guard of the family's domain (see `svb`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaminfer.models.model import DomainError, Model
+from streaminfer.variational.forgetting.decay import Clocks, Forgetting, total
+from streaminfer.variational.increment import Increment
+from streaminfer.variational.outcomes import Outcome, proper, within
+from streaminfer.variational.settings import Inference
+from streaminfer.variational.snapshot import Snapshot
+
+DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
+
+
+class Held(NamedTuple):
+    """The part of a snapshot that is inferred."""
+
+    statistics: NDArray[np.float64]
+    clocks: Clocks
+
+
+def fold(
+    model: Model,
+    _inference: Inference,
+    snapshot: Snapshot,
+    increment: Increment,
+    fresh_from: int,
+    forgetting: Forgetting | None,
+) -> tuple[Snapshot, Outcome]:
+    """eta <- eta + delta; what is held of earlier events is decayed first, never the prior.
+
+    A sum outside the family's domain is left to the worker to compute again if its base is older than version
+    `fresh_from`. Otherwise it is damped, or else taken as no change.
+    """
+    if not increment.n_events:
+        return snapshot, Outcome.FOLDED
+    held = Held(snapshot.statistics, snapshot.clocks)
+    held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
+    absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
+    n_events = snapshot.n_events + absorbed
+    return replace(snapshot, statistics=held.statistics, clocks=held.clocks, n_events=n_events), outcome
+
+
+def passed(model: Model, snapshot: Snapshot, increment: Increment, forgetting: Forgetting) -> Snapshot:
+    """A snapshot whose clocks have passed an increment of which nothing was added."""
+    clocks = forgetting.passed(model, snapshot.clocks, increment)
+    held = _taken(model, Held(snapshot.statistics, snapshot.clocks), clocks)
+    return replace(snapshot, statistics=held.statistics, clocks=held.clocks)
+
+
+def _guarded(
+    model: Model, held: Held, increment: Increment, fresh_from: int, forgetting: Forgetting | None
+) -> tuple[Held, Outcome]:
+    """What is held with the increment where that gives a proper posterior; otherwise with a damped one, or as it was.
+
+    An increment that does not depend on its base is statistics of events: it must be proper by itself too.
+    """
+    try:
+        merged = _with(model, held, increment, forgetting)
+    except DomainError:
+        return held, Outcome.REJECTED
+    if not model.needs_base:
+        panes = increment.panes.values()
+        given = [(increment.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
+        fits = proper(model, *(each for each, _ in given), merged.statistics) and all(
+            within(model, each[None], n).all() for each, n in given
+        )
+        return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
+    if proper(model, *_changed(held, merged)):
+        return merged, Outcome.FOLDED
+    if increment.base_version < fresh_from:
+        return held, Outcome.STALE_BASE
+    for weight in DAMPINGS:
+        change = replace(increment, statistics=model.scale(increment.statistics, weight))
+        damped = _with(model, held, change, forgetting)
+        if proper(model, *_changed(held, damped)):
+            return damped, Outcome.DAMPED
+    return held, Outcome.REJECTED
+
+
+def _changed(before: Held, after: Held) -> list[NDArray[np.float64]]:
+    """What must be proper for a master to restore it: the sum, and each clock that is another now."""
+    clocks = after.clocks.items() if len(after.clocks) > 1 else ()
+    return [after.statistics, *(clock.statistics for index, clock in clocks if clock is not before.clocks.get(index))]
+
+
+def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:
+    if forgetting is None:
+        return Held(model.merge(held.statistics, increment.statistics), held.clocks)
+    return _taken(model, held, forgetting.fold(model, held.clocks, increment))
+
+
+def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
+    """What is held by changed clocks."""
+    return held if clocks is held.clocks else Held(total(model, clocks), clocks)

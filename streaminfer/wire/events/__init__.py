@@ -1,0 +1,1 @@
+"""Events of every data format to checked values."""
