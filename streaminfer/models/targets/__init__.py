@@ -1,0 +1,51 @@
+"""Targets of samplers: the densities of models on an unconstrained scale, one file for each model.
+
+`target_of` finds the target of a model: by its kind in the table `TARGETS`, or the model itself if it is a class of a
+user's own that has the members of `target.Target`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streaminfer.models import MODELS
+from streaminfer.models.model import Model
+from streaminfer.models.targets.bernoulli import Bernoulli
+from streaminfer.models.targets.categorical import Categorical
+from streaminfer.models.targets.gaussian import Gaussian
+from streaminfer.models.targets.gaussian_mixture import GaussianMixture
+from streaminfer.models.targets.linear_regression import LinearRegression
+from streaminfer.models.targets.logistic_regression import LogisticRegression
+from streaminfer.models.targets.poisson import Poisson
+from streaminfer.models.targets.probit_regression import ProbitRegression
+
+TARGETS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "bernoulli": Bernoulli.of,
+    "categorical": Categorical.of,
+    "poisson": Poisson.of,
+    "gaussian": Gaussian.of,
+    "linear_regression": LinearRegression.of,
+    "logistic_regression": LogisticRegression.of,
+    "probit_regression": ProbitRegression.of,
+    "gaussian_mixture": GaussianMixture.of,
+}
+MEMBERS: Final = ("dimension", "columns", "shapes", "rows", "log_likelihood", "log_prior", "constrain", "unconstrain")
+"""What every target has."""
+
+
+def target_of(model: Model) -> Any:
+    """The target of a model; raises TypeError that names a missing member if it has none."""
+    if isinstance(model, MODELS.get(model.kind, ())):  # a class of a user's own may have any kind
+        return TARGETS[model.kind](model)
+    missing = [name for name in MEMBERS if not hasattr(model, name)]
+    if missing:
+        raise TypeError(f"{model.kind} cannot be sampled: it has no {missing[0]}, which every target has")
+    if hasattr(model, "gradient"):
+        return model
+    from streaminfer.models.targets.autodiff import Derived
+
+    try:
+        return Derived(model)
+    except ImportError:
+        return model  # methods without gradients still fit it

@@ -1,0 +1,102 @@
+"""Sizes of steps that need no tuning: from how wrong a variance may be and the noise of gradients.
+
+All in whitened coordinates, in which the posterior is about N(0, I). V is the largest eigenvalue there of the
+covariance of the gradient's estimate, which is averaged over draws from the Laplace approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.targets.margins import Margins
+from streaminfer.sampling.gradients import Gradients
+from streaminfer.sampling.preconditioning import Preconditioner
+
+DRAWS: Final = 64
+"""Laplace draws over which the noise is averaged."""
+MOST_ROWS: Final = 1 << 16
+"""Rows at most from which the noise is measured; a random part of more."""
+LONGEST_SGHMC: Final = 0.5
+"""A longer step of sghmc would be wrong where a posterior is not Gaussian, whatever its gradient noise."""
+
+
+def gradient_noise(
+    gradients: Gradients, mode: Vector, by: Preconditioner, size: int, rng: np.random.Generator
+) -> float:
+    """V of minibatches of `size` rows, drawn with replacement: N^2 / B times the covariance of what rows add."""
+    density = gradients.density
+    draws = mode + by.spread(rng.standard_normal((DRAWS, len(mode))))
+    chosen = slice(None) if density.n <= MOST_ROWS else np.sort(rng.choice(density.n, MOST_ROWS, replace=False))
+    rows = np.asarray(density.rows[chosen])
+    if isinstance(density.target, Margins):
+        covariance = _of_margins(gradients, by, draws, rows)
+    else:
+        found = (np.cov(by.whiten(gradients.terms(theta, rows)).T, bias=True) for theta in draws)
+        covariance = np.atleast_2d(np.mean(list(found), axis=0))
+    return float(density.n**2 / size * max(np.linalg.eigvalsh(covariance)[-1], 0.0))
+
+
+def _of_margins(gradients: Gradients, by: Preconditioner, draws: Matrix, rows: Matrix) -> Matrix:
+    """The mean covariance of slope · row: one sum of squares for all draws, as rows are the same for each."""
+    target: Margins = gradients.density.target
+    slopes = target.slope(target.margins(draws, rows))
+    if gradients.anchor is not None:
+        slopes = slopes - target.slope(rows @ gradients.anchor.position)
+    white = by.whiten(rows)
+    means = slopes @ white / len(rows)
+    second = ((slopes**2).mean(axis=0)[:, None] * white).T @ white / len(rows)
+    return np.asarray(second - means.T @ means / len(draws), dtype=np.float64)
+
+
+def sgld_step(bias: float, noise: float) -> float:
+    """eps with (1 + eps V / 4) / (1 - eps / 4) = 1 + bias."""
+    return 4 * bias / (noise + 1 + bias)
+
+
+def sghmc_step(bias: float, noise: float, friction: float = 1.0, estimate: float = 0.0) -> float:
+    """The longest h, at most 0.5, with a stationary variance of at most 1 + bias by the Lyapunov equation."""
+    if _excess(LONGEST_SGHMC, noise, friction, estimate) <= bias:
+        return LONGEST_SGHMC
+    low, high = 0.0, LONGEST_SGHMC
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if _excess(middle, noise, friction, estimate) <= bias:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _excess(size: float, noise: float, friction: float, estimate: float) -> float:
+    return float(sghmc_covariance(size, noise, friction, estimate)[0, 0]) - 1
+
+
+def sghmc_covariance(size: float, noise: float, friction: float = 1.0, estimate: float = 0.0) -> Matrix:
+    """The stationary covariance (2, 2) of position and velocity on N(0, 1): S = M S M' + Q.
+
+    M is one step without noise, Q the noise it adds: V h^2 of the gradient's kick, then that of the friction.
+    """
+    h, decay = size, math.exp(-friction * size)
+    kick = np.array([[1.0, 0.0], [-h, 1.0]])
+    drift = np.array([[1.0, 0.5 * h], [0.0, 1.0]])
+    after = drift @ np.diag([1.0, decay]) @ drift
+    fresh = (1 - estimate / friction) * -math.expm1(-2 * friction * h)
+    added = after @ np.diag([0.0, noise * h * h]) @ after.T + drift @ np.diag([0.0, fresh]) @ drift.T
+    step = after @ kick
+    return lyapunov(step, added)
+
+
+def lyapunov(step: Matrix, added: Matrix) -> Matrix:
+    """The S with S = M S M' + Q, for a linear chain whose M has all eigenvalues inside the unit circle."""
+    d = len(step)
+    solved = np.linalg.solve(np.eye(d * d) - np.kron(step, step), added.ravel())
+    return np.asarray(solved.reshape(d, d), dtype=np.float64)
+
+
+def sgnht_step(noise: float) -> float:
+    """min(0.2, 0.8 / V): the thermostat takes care of what the noise adds, as long as steps are short."""
+    return min(0.2, 0.8 / noise) if noise > 0 else 0.2

@@ -1,0 +1,76 @@
+"""Estimates of a log density's gradient from a minibatch, plain or with control variates.
+
+Plain: prior + N/B sum over the minibatch of g_n(theta). With control variates (Baker et al. 2019): prior + sum over all
+rows of g_n(anchor) + N/B sum over the minibatch of g_n(theta) - g_n(anchor), whose noise is small near the anchor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.targets.density import Density, scores
+from streaminfer.models.targets.margins import Margins
+from streaminfer.sampling.minibatches import Indices
+
+
+class Anchor(NamedTuple):
+    """A place (d,) with the gradient (d,) of the log likelihood of all rows there.
+
+    If an event is a margin its gradient is a slope times its row, and `slopes` (n,) has those of all rows. Otherwise it
+    is (0,), and gradients at the anchor are computed for each minibatch.
+    """
+
+    position: Vector
+    gradient: Vector
+    slopes: Vector
+
+
+def anchor(density: Density, position: Vector) -> Anchor:
+    """An anchor at `position` (d,): one pass over all rows."""
+    gradient = density.likelihood_gradient(position[None])[0]
+    slopes = np.empty(0)
+    if isinstance(density.target, Margins):
+        parts = (density.target.slope(part @ position) for part in density.blocks())
+        slopes = np.concatenate([slopes, *parts])
+    return Anchor(position.copy(), gradient, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Estimates from minibatches; with an anchor by control variates."""
+
+    density: Density
+    anchor: Anchor | None = None
+
+    def __call__(self, theta: Vector, indices: Indices) -> Vector:
+        """The estimate at theta (d,) from the rows of one minibatch (B,)."""
+        density, fixed = self.density, self.anchor
+        rows = density.rows.take(indices, axis=0)
+        found: Vector = density.share * density.target.prior_gradient(theta[None])[0]
+        scale = density.n / len(indices)
+        if isinstance(density.target, Margins):
+            slopes = density.target.slope(rows @ theta)
+            if fixed is not None:
+                slopes = slopes - fixed.slopes[indices]
+            found = found + scale * (slopes @ rows)
+        elif fixed is None:
+            found = found + scale * density.target.gradient(theta[None], rows)[0]
+        else:
+            here, there = density.target.gradient(np.stack([theta, fixed.position]), rows)
+            found = found + scale * (here - there)
+        return found if fixed is None else found + fixed.gradient
+
+    def terms(self, theta: Vector, rows: Matrix) -> Matrix:
+        """What each of some rows adds to the estimate, apart from N/B: (n, d)."""
+        target, fixed = self.density.target, self.anchor
+        found = scores(target, theta, rows)
+        return found if fixed is None else found - scores(target, fixed.position, rows)
+
+    @property
+    def cost(self) -> int:
+        """Gradients of single events that each event of a minibatch takes."""
+        return 2 if self.anchor is not None and not len(self.anchor.slopes) else 1

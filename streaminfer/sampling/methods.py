@@ -1,0 +1,38 @@
+"""Which method fits which target: by the members that the target has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_GRADIENT: Final = ("gradient", "prior_gradient")
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "mh": (),
+    "mala": _GRADIENT,
+    "gibbs": ("blocks", "summary", "draw", "tempers"),
+    "sgld": _GRADIENT,
+    "sghmc": _GRADIENT,
+    "sgnht": _GRADIENT,
+    "sgrld": ("concentration", "counts"),
+    "subsampled_mh": (),
+    "poisson_mh": ("derivative_bounds",),
+    "flymc": ("lower_bound",),
+}
+"""What a method needs beyond `target.Target`."""
+BIAS_NEEDS: Final = ("curvature", "prior_curvature")
+"""What `step: {bias: b}` and `precondition: mode` need."""
+
+
+def missing(target: Any, method: str) -> str | None:
+    """The first member that a method needs and a target does not have; None if it fits."""
+    return next((name for name in NEEDS[method] if not hasattr(target, name)), None)
+
+
+def fitting(target: Any) -> tuple[str, ...]:
+    """The methods that fit a target."""
+    return tuple(method for method in NEEDS if missing(target, method) is None)
+
+
+def has_bias_step(target: Any) -> bool:
+    """Whether steps may be told by the bias that they are allowed."""
+    return all(hasattr(target, name) for name in (*_GRADIENT, *BIAS_NEEDS))

@@ -1,0 +1,106 @@
+"""Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014) by a splitting, one gradient a step.
+
+In the coordinates R^-1 theta, with velocity v of unit mass: a kick v + h g, half a drift h/2 v, friction and noise
+v e^-Ch + sqrt((1 - B/C)(1 - e^-2Ch)) z, which is exact, and half a drift. The order is that of BAOAB (Leimkuhler &
+Matthews 2013), with the two kicks at one place joined: positions of a Gaussian without gradient noise have the exact
+variance. Gradient noise of variance V adds h V / 2 to the noise, of which `noise` B is an estimate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.sampling import chain, fast
+from streaminfer.sampling.chain import Dynamics, Info, StepBlock, Tally
+from streaminfer.sampling.minibatches import Indices
+from streaminfer.sampling.preconditioning import Preconditioner
+
+
+class State(NamedTuple):
+    """Position and velocity (d,), number of steps, how many of the last were undone in a row."""
+
+    position: Vector
+    velocity: Vector
+    n_steps: int
+    undone: int
+
+
+def init(position: Vector, by: Preconditioner, rng: np.random.Generator) -> State:
+    """With a velocity from its stationary distribution, N(0, C)."""
+    velocity = by.spread(rng.standard_normal(len(position)))
+    return State(np.array(position, dtype=np.float64), velocity, 0, 0)
+
+
+def step(
+    position: Vector,
+    velocity: Vector,
+    gradient: Vector,
+    noise: Vector,
+    size: float,
+    by: Preconditioner,
+    friction: float = 1.0,
+    estimate: float = 0.0,
+) -> tuple[Vector, Vector]:
+    """One step from a gradient (d,) and standard noise (d,); `estimate` is B."""
+    kicked = velocity + size * by.times(gradient)
+    after = np.exp(-friction * size) * kicked + _deviation(size, friction, estimate) * by.spread(noise)
+    return position + 0.5 * size * (kicked + after), after
+
+
+def _deviation(size: float | Vector, friction: float, estimate: float) -> Vector:
+    """sqrt((1 - B/C)(1 - e^-2Ch)); without friction there is no noise."""
+    if friction == 0:
+        return np.zeros(np.shape(size))
+    return np.sqrt((1 - estimate / friction) * -np.expm1(-2 * friction * np.asarray(size)))
+
+
+def steps(
+    dynamics: Dynamics,
+    state: State,
+    rng: np.random.Generator,
+    count: int = 64,
+    friction: float = 1.0,
+    estimate: float = 0.0,
+) -> tuple[State, StepBlock, Info]:
+    """A block of steps."""
+    by, d, tally = dynamics.preconditioner, len(state.position), Tally(state.undone)
+    indices = dynamics.minibatches.indices(rng, state.n_steps, count)
+    noise, sizes = rng.standard_normal((count, d)), dynamics.schedule.sizes(state.n_steps, count)
+    path, velocity = np.empty((count + 1, d)), state.velocity.copy()
+    path[0] = state.position
+    given = fast.given(dynamics.gradients)
+    if given is not None:
+        rows, link, *rest = given
+        spread = _deviation(sizes, friction, estimate)[:, None] * by.spread(noise)
+        rates = (sizes, np.exp(-friction * sizes), spread)
+        run = fast.loops().sghmc
+        run(rows, link, indices, *rest, chain.as_rows(by.matrix), *rates, velocity, path, tally.counts)
+    else:
+        _loop(dynamics, indices, noise, sizes, velocity, path, tally, friction, estimate)
+    after = State(path[-1].copy(), velocity, state.n_steps + count, int(tally.counts[0]))
+    return after, StepBlock(path[1:], sizes), chain.info(dynamics, indices, tally)
+
+
+def _loop(
+    dynamics: Dynamics,
+    indices: Indices,
+    noise: Matrix,
+    sizes: Vector,
+    velocity: Vector,
+    path: Matrix,
+    tally: Tally,
+    friction: float,
+    estimate: float,
+) -> None:
+    """The same without numba; changes the velocity in place."""
+    by = dynamics.preconditioner
+    with np.errstate(all="ignore"):
+        for t, batch in enumerate(indices):
+            gradient = dynamics.gradients(path[t], batch)
+            moved, after = step(path[t], velocity, gradient, noise[t], sizes[t], by, friction, estimate)
+            good = tally.keep(moved, after)
+            path[t + 1] = moved if good else path[t]
+            velocity[:] = after if good else velocity
