@@ -1,4 +1,4 @@
-"""Draws docs/drift.svg: a rate that jumps, what three posteriors make of it, and the evidence that raises the alarm.
+"""Draws docs/drift.svg: a rate that jumps, three posteriors of it, and the evidence that raises the alarm.
 
 python docs/drift.py > docs/drift.svg
 """
@@ -22,7 +22,7 @@ CURVES: list[tuple[str, str, dict[str, Any]]] = [
     ("#092", "react: {half_life_events: 40, for_events: 200}", {"drift": {**WATCH, "react": REACT}}),
 ]
 WIDTH, LEFT, RATES, EVIDENCE = 760, 50, (20, 250, 0.7), (300, 420, 18.0)
-"""A panel is its top, its bottom, and the largest value in it."""
+"""A panel has a top, a bottom, and a largest value."""
 
 
 def at(event: float, value: float, panel: tuple[float, float, float] = RATES) -> str:

@@ -2,8 +2,8 @@
 
 python docs/staleness.py > docs/staleness.svg    # the figures go to standard error
 
-Every minibatch starts from the posterior as it was so many minibatches ago, as those of parallel workers do. Where the
-master finds that base too old, the minibatch is learned again from the newest.
+Every minibatch starts from the posterior as it was some minibatches ago, as minibatches of parallel workers do. If the
+master finds that base too old, the minibatch is learned again from the newest posterior.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer import parse_spec
-from streaminfer.models.documents import Documents
-from streaminfer.models.lda import Lda
+from streaminfer.models.lda.documents import Documents
+from streaminfer.models.lda.model import Lda
 from streaminfer.spec import Spec
-from streaminfer.variational import base, fold, methods
+from streaminfer.variational import fold, methods
 from streaminfer.variational.base import too_old
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda import absorb, completion, start, topics
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
 
 STALENESS = (0, 1, 4, 16)
@@ -32,7 +33,7 @@ WORDS, TOPICS = 200, 8
 
 
 class Loss(NamedTuple):
-    """Nats for each held-out event (LDA: word) that are lost against a serial run, by staleness."""
+    """Nats lost for each held-out event (LDA: word), compared with a serial run, by staleness."""
 
     ramped: list[float]
     free: list[float]
@@ -47,13 +48,11 @@ def streamed(spec: Spec, batches: Sequence[np.ndarray], held_out: np.ndarray, st
             if outcome.moved:
                 break
         passed.append(replace(after, version=after.version + 1))
-    return float(np.mean(base.of(spec.model, spec.inference, passed[-1]).posterior.log_predictive(held_out)))
+    return float(np.mean(methods.base_of(spec.model, spec.inference, passed[-1]).posterior.log_predictive(held_out)))
 
 
-def _folded(
-    spec: Spec, newest: Snapshot, known: Snapshot, events: np.ndarray, ramp: bool
-) -> tuple[Snapshot, fold.Outcome]:
-    given, at, n = base.of(spec.model, spec.inference, known), newest.frontier[0], len(events)
+def _folded(spec: Spec, newest: Snapshot, known: Snapshot, events: np.ndarray, ramp: bool) -> tuple[Snapshot, Outcome]:
+    given, at, n = methods.base_of(spec.model, spec.inference, known), newest.frontier[0], len(events)
     learned = methods.learn(spec.model, spec.inference, given, events, None)
     change = Increment("", "", "", 0, at, at + n, n, 0, 0, known.version, learned.score, learned.statistics)
     of_base = given.n_events if ramp else None
@@ -88,7 +87,7 @@ def _of_a_spec(model: dict[str, Any], events: np.ndarray, staleness: int, ramp: 
 
 @cache
 def documents() -> Documents:
-    """Of about fifty words each, drawn from eight topics over two hundred words."""
+    """Documents of about fifty words each, drawn from eight topics over two hundred words."""
     rng = np.random.default_rng(3)
     truth = rng.dirichlet(np.full(WORDS, 0.05), TOPICS)
     shares = rng.dirichlet(np.full(TOPICS, 0.3), MINIBATCHES * SIZE + 256) @ truth
@@ -97,7 +96,7 @@ def documents() -> Documents:
 
 
 def lda(staleness: int, ramp: bool) -> float:
-    """The mean over eight starts: one alone may find another optimum, which is 0.03 nats more or less."""
+    """The mean over eight starts: a single one may find another optimum, 0.03 nats better or worse."""
     prior = {"document": 0.3, "topic": 0.1}
     model = {"kind": "lda", "field": "words", "topics": TOPICS, "prior": prior}
     specs = [parse_spec({"name": "stale", "model": {**model, "seed": seed}}) for seed in range(8)]

@@ -18,7 +18,7 @@ deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry_url}))
 consumer = Consumer({"bootstrap.servers": brokers, "group.id": "read-snapshots", "enable.partition.eof": True})
 consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
-chunks = {}  # number of the chunk → (version, bytes); most snapshots are one record, their manifest
+chunks = {}  # chunk number → (version, bytes); most snapshots are a single record, the manifest
 while True:
     message = consumer.poll(10.0)
     if message is None or message.error():
@@ -31,7 +31,7 @@ while True:
         continue
     parts = [chunks.get(i, (0, b"")) for i in range(record["chunk"] + 1)]
     if [version for version, _ in parts] != manifest["chunk_versions"]:
-        continue  # compaction has kept parts of several snapshots: a later manifest completes one
+        continue  # compaction kept parts of several snapshots; a later manifest completes one
     numbers = np.frombuffer(b"".join(payload for _, payload in parts), "<f8")
     natural = numbers[manifest["n_statistics"] :]
     frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}

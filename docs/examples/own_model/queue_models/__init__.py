@@ -1,1 +1,1 @@
-"""Models of queues: how long one waits (`waiting`), how many come (`visits`)."""
+"""Models of queues: how long customers wait (`waiting`), and how many come (`visits`)."""

@@ -1,8 +1,8 @@
-"""Counts with too many zeros: with probability `closed` a count is 0, else k ~ Poisson(rate).
+"""Counts with too many zeros: a count is 0 with probability `closed`, else k ~ Poisson(rate).
 
 closed ~ Beta(alpha, beta), rate ~ Gamma(shape, rate). Whether a zero comes from a closed shop is the event's own
 variable z. Given q(closed) q(rate) it is z ~ Bernoulli(r), log r / (1 - r) = E log closed - E log(1 - closed) + E rate,
-and r = 0 where k > 0 (Bishop 2006, section 10.1; Lambert 1992 for the model).
+and r = 0 if k > 0 (Bishop 2006, section 10.1; Lambert 1992 for the model).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Visits:
                 "prior",
                 Section(
                     [
-                        Option("alpha", priors.POSITIVE, "pseudo-count of events while closed", 1.0),
-                        Option("beta", priors.POSITIVE, "pseudo-count of events while open", 1.0),
+                        Option("alpha", priors.POSITIVE, "pseudo-count of events while the shop is closed", 1.0),
+                        Option("beta", priors.POSITIVE, "pseudo-count of events while the shop is open", 1.0),
                         Option("shape", priors.POSITIVE, "shape of the rate's prior", 1.0),
                         Option("rate", priors.POSITIVE, "rate (inverse scale) of the rate's prior", 1.0),
                     ]
                 ),
-                "Beta prior of the probability to be closed, Gamma prior of the rate",
+                "Beta prior of the probability that the shop is closed, Gamma prior of the rate",
                 {},
             ),
         ]
@@ -99,7 +99,7 @@ class Visits:
         return np.array([counted @ closed, counted @ (1 - closed), counted @ counts])
 
     def elbo(self, q: VisitsPosterior, events: Matrix) -> float:
-        """sum of E log p(z | closed) + E log p(k | z, rate) + H(z), less KL(q, prior) of both parameters."""
+        """The sum of E log p(z | closed) + E log p(k | z, rate) + H(z), minus KL(q, prior) of both parameters."""
         counts = events[:, 0]
         log_closed, log_open = q.log_closed()
         log_rate, rate = q.log_rate(), q.on_rate.shape / q.on_rate.rate
@@ -139,7 +139,7 @@ class VisitsPosterior:
         return float(np.exp(-np.logaddexp(0.0, log_open - log_closed - self.on_rate.shape / self.on_rate.rate)))
 
     def moments(self) -> dict[str, Moments]:
-        """The two are independent under q."""
+        """Means and standard deviations; the two parameters are independent under q."""
         (a, b), (shape, rate) = self.on_closed, self.on_rate
         closed = np.array(a / (a + b)), np.array(math.sqrt(a / (a + b) * (b / (a + b)) / (a + b + 1)))
         return {
@@ -157,7 +157,7 @@ class VisitsPosterior:
         return np.where(counts == 0, np.logaddexp(math.log(a / (a + b)), opened), opened)
 
     def log_evidence(self) -> float:
-        """Statistics alone do not tell it."""
+        """NaN: statistics are not enough to compute it."""
         return math.nan
 
 

@@ -32,11 +32,11 @@ class WaitingTime:
                 "prior",
                 Section(
                     [
-                        Option("shape", priors.POSITIVE, "events that the prior is worth", 1.0),
-                        Option("rate", priors.POSITIVE, "the waiting time of all of them together", 1.0),
+                        Option("shape", priors.POSITIVE, "how many events the prior counts as", 1.0),
+                        Option("rate", priors.POSITIVE, "the total waiting time of these events", 1.0),
                     ]
                 ),
-                "Gamma prior of the rate, the expected number of events in a unit of time",
+                "Gamma prior of the rate: the expected number of events in a unit of time",
                 {},
             ),
         ]
@@ -156,5 +156,5 @@ class WaitingTimePosterior:
 
 
 def _counted(statistics: Matrix) -> Matrix:
-    """As rows (count, exposure, log base measure) of Poisson counts: so many events in so much time."""
+    """Rows (count, exposure, log base measure) as for Poisson counts: the number of events in the total time."""
     return np.column_stack([statistics, np.zeros(len(statistics))])
