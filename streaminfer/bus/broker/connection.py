@@ -15,6 +15,7 @@ from kafka.errors import (
     NodeNotReadyError,
     NotCoordinatorError,
     RetriableError,
+    UnknownBrokerIdError,
     UnknownTopicOrPartitionError,
 )
 
@@ -27,8 +28,8 @@ from streaminfer.bus.protocol import BusError, Partition
 T = TypeVar("T")
 
 RETRY_S: Final = 0.1
-MOVED: Final = (CoordinatorNotAvailableError, NodeNotReadyError, NotCoordinatorError)
-"""Somebody else may be the coordinator of a group by now; an admin client never asks again who is."""
+MOVED: Final = (CoordinatorNotAvailableError, NodeNotReadyError, NotCoordinatorError, UnknownBrokerIdError)
+"""Another broker may be the coordinator or the controller by now; an admin client never asks again which one is."""
 
 # Its debug messages show records; its errors are raised as well, and told once instead of several times a second.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -74,7 +75,7 @@ class Connection:
                     return question(self._admin)
                 except UnknownTopicOrPartitionError:
                     raise
-                except (RetriableError, FetchSessionIdNotFoundError, OSError) as error:
+                except (RetriableError, FetchSessionIdNotFoundError, *MOVED, OSError) as error:
                     if isinstance(error, MOVED):
                         self.drop_admin()
                     if time.monotonic() + RETRY_S >= last_try:
