@@ -13,9 +13,11 @@ import pytest
 
 from streaminfer.models.targets import mode
 from streaminfer.models.targets.density import Density
-from streaminfer.models.targets.margins import Margins
-from streaminfer.sampling import methods, sghmc, sgld, sgnht, tuning
-from streaminfer.sampling.chain import Dynamics
+from streaminfer.models.targets.kinds.margins import Margins
+from streaminfer.sampling import methods
+from streaminfer.sampling.gradients import tuning
+from streaminfer.sampling.kernels import sghmc, sgld, sgnht
+from streaminfer.sampling.kernels.chain import Dynamics
 from streaminfer.sampling.randomness import Key
 from tests.models.examples import Example
 from tests.models.targets.cases import ALL, case

@@ -9,12 +9,13 @@ import pytest
 
 from streaminfer.models.targets import mode
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import compiled, fast, preconditioning, sghmc, sgld, sgnht, tuning
-from streaminfer.sampling.chain import Dynamics
-from streaminfer.sampling.gradients import Gradients, anchor
-from streaminfer.sampling.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients import preconditioning, tuning
+from streaminfer.sampling.gradients.estimates import Gradients, anchor
+from streaminfer.sampling.gradients.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients.schedule import Schedule
+from streaminfer.sampling.kernels import compiled, fast, sghmc, sgld, sgnht
+from streaminfer.sampling.kernels.chain import Dynamics
 from streaminfer.sampling.randomness import Key
-from streaminfer.sampling.schedule import Schedule
 from tests.models.targets.cases import ALL, case
 
 KEY = Key(6, "steps")

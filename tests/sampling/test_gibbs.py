@@ -9,7 +9,7 @@ import pytest
 
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.target import Drawn
-from streaminfer.sampling import gibbs
+from streaminfer.sampling.kernels import gibbs
 from streaminfer.sampling.randomness import Key
 
 KEY = Key(9, "steps")

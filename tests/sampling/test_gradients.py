@@ -7,9 +7,9 @@ import pytest
 
 from streaminfer.models.targets import mode
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import bias, preconditioning, tuning
-from streaminfer.sampling.gradients import Anchor, Gradients, anchor
-from streaminfer.sampling.minibatches import Shuffled
+from streaminfer.sampling.gradients import bias, preconditioning, tuning
+from streaminfer.sampling.gradients.estimates import Anchor, Gradients, anchor
+from streaminfer.sampling.gradients.minibatches import Shuffled
 from streaminfer.sampling.randomness import Key
 from tests.models.examples import Example
 from tests.models.targets.cases import case, every_target, having

@@ -12,8 +12,9 @@ import pytest
 
 from streaminfer.models.targets import TARGETS, mode
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import gibbs, mala, mh, preconditioning, sgld, tuning
-from streaminfer.sampling.minibatches import Random
+from streaminfer.sampling.gradients import preconditioning, tuning
+from streaminfer.sampling.gradients.minibatches import Random
+from streaminfer.sampling.kernels import gibbs, mala, mh, sgld
 from tests.sampling.joint import Kernel, z_scores
 from tests.sampling.simulating import KINDS, World, world
 

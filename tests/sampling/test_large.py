@@ -9,7 +9,8 @@ import pytest
 
 from streaminfer.models.targets import mode, target_of
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import bias, sghmc, sgld, tuning
+from streaminfer.sampling.gradients import bias, tuning
+from streaminfer.sampling.kernels import sghmc, sgld
 from streaminfer.sampling.randomness import Key
 from tests.models.examples import build
 

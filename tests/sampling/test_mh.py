@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import mala, mh, preconditioning
+from streaminfer.sampling.gradients import preconditioning
+from streaminfer.sampling.kernels import mala, mh
 from streaminfer.sampling.randomness import Key
 from tests.models.targets.cases import ALL, case
 from tests.sampling.gaussians import Gaussian

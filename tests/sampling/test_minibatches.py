@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streaminfer.sampling.minibatches import Random, Shuffled
+from streaminfer.sampling.gradients.minibatches import Random, Shuffled
 from streaminfer.sampling.randomness import Key
 
 KEY = Key(1, "steps")

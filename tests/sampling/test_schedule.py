@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streaminfer.sampling.schedule import Schedule
+from streaminfer.sampling.gradients.schedule import Schedule
 
 
 def test_constant_steps_stay() -> None:

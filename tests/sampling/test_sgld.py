@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import preconditioning, sgld
-from streaminfer.sampling.chain import Dynamics
-from streaminfer.sampling.gradients import Gradients
-from streaminfer.sampling.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients import preconditioning
+from streaminfer.sampling.gradients.estimates import Gradients
+from streaminfer.sampling.gradients.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients.schedule import Schedule
+from streaminfer.sampling.kernels import sgld
+from streaminfer.sampling.kernels.chain import Dynamics
 from streaminfer.sampling.randomness import Key
-from streaminfer.sampling.schedule import Schedule
 from tests.sampling.gaussians import D, agrees, gaussian, moment
 
 KEY = Key(3, "steps")

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import bias, preconditioning, sgnht
-from streaminfer.sampling.chain import Dynamics
-from streaminfer.sampling.gradients import Gradients
-from streaminfer.sampling.minibatches import Random
+from streaminfer.sampling.gradients import bias, preconditioning
+from streaminfer.sampling.gradients.estimates import Gradients
+from streaminfer.sampling.gradients.minibatches import Random
+from streaminfer.sampling.gradients.schedule import Schedule
+from streaminfer.sampling.kernels import sgnht
+from streaminfer.sampling.kernels.chain import Dynamics
 from streaminfer.sampling.randomness import Key
-from streaminfer.sampling.schedule import Schedule
 from tests.sampling.gaussians import D, Moment, agrees, gaussian, moment
 
 KEY = Key(5, "steps")

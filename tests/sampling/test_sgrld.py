@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from streaminfer.models.targets import target_of
-from streaminfer.sampling import sgrld
-from streaminfer.sampling.minibatches import Random
+from streaminfer.sampling.gradients.minibatches import Random
+from streaminfer.sampling.kernels import sgrld
 from streaminfer.sampling.randomness import Key
 from tests.models.examples import build
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streaminfer.models.lda.documents import Documents
-from streaminfer.sampling import fast, sgrld, topics
+from streaminfer.sampling.kernels import fast, sgrld, topics
 from streaminfer.sampling.randomness import Key
 
 KEY = Key(30, "steps")

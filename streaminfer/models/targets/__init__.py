@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from streaminfer.models import MODELS
 from streaminfer.models.model import Model
-from streaminfer.models.targets.bernoulli import Bernoulli
-from streaminfer.models.targets.categorical import Categorical
-from streaminfer.models.targets.gaussian import Gaussian
-from streaminfer.models.targets.gaussian_mixture import GaussianMixture
-from streaminfer.models.targets.linear_regression import LinearRegression
-from streaminfer.models.targets.logistic_regression import LogisticRegression
-from streaminfer.models.targets.poisson import Poisson
-from streaminfer.models.targets.probit_regression import ProbitRegression
+from streaminfer.models.targets.kinds.bernoulli import Bernoulli
+from streaminfer.models.targets.kinds.categorical import Categorical
+from streaminfer.models.targets.kinds.gaussian import Gaussian
+from streaminfer.models.targets.kinds.gaussian_mixture import GaussianMixture
+from streaminfer.models.targets.kinds.linear_regression import LinearRegression
+from streaminfer.models.targets.kinds.logistic_regression import LogisticRegression
+from streaminfer.models.targets.kinds.poisson import Poisson
+from streaminfer.models.targets.kinds.probit_regression import ProbitRegression
 
 TARGETS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "bernoulli": Bernoulli.of,

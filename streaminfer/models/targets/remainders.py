@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets import parts
 from streaminfer.models.targets.density import Density
-from streaminfer.models.targets.margins import Margins
+from streaminfer.models.targets.kinds.margins import Margins
 from streaminfer.models.targets.target import Bounded
 
 Array = NDArray[np.float64]

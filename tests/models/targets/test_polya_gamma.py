@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaminfer.models.targets import polya_gamma
+from streaminfer.models.targets.kinds import polya_gamma
 
 
 @pytest.mark.parametrize("c", [0.0, 1e-8, 0.3, -1.0, 2.0, 3.1, -3.2, 5.0, 20.0, 300.0, 1e6])

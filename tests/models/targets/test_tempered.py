@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaminfer.models.targets import precision, target_of
+from streaminfer.models.targets import target_of
+from streaminfer.models.targets.kinds import precision
 from tests.contracts.test_targets import assert_stein
 from tests.models.examples import build
 

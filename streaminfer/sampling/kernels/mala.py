@@ -13,8 +13,8 @@ import numpy as np
 from streaminfer.families.special import solve_triangular
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import mh, sgld
-from streaminfer.sampling.preconditioning import Preconditioner
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.kernels import mh, sgld
 
 ACCEPT: Final = 0.574
 """The part of proposals that should be accepted (Roberts & Rosenthal 1998)."""

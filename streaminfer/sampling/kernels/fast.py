@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.margins import Margins
-from streaminfer.sampling.gradients import Gradients
+from streaminfer.models.targets.kinds.margins import Margins
+from streaminfer.sampling.gradients.estimates import Gradients
 
 
 @cache
 def loops() -> Any:
     """The module `compiled`, or None without numba."""
     try:
-        from streaminfer.sampling import compiled
+        from streaminfer.sampling.kernels import compiled
     except ImportError:
         return None
     return compiled

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from streaminfer.families.special import betaln
 from streaminfer.models.conjugate.bernoulli import Bernoulli as Model
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import simplex
-from streaminfer.models.targets.single import Whole
+from streaminfer.models.targets.kinds import simplex
+from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
 

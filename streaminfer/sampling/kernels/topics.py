@@ -45,7 +45,7 @@ def expected_counts(
 @cache
 def kernel() -> Any:
     """`scan` as machine code, None without numba."""
-    from streaminfer.sampling import fast
+    from streaminfer.sampling.kernels import fast
 
     loops = fast.loops()
     return None if loops is None else loops.jit(scan)

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.sampling.minibatches import Indices
+from streaminfer.sampling.gradients.minibatches import Indices
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TAIL: Final = -4.0

@@ -16,7 +16,8 @@ from streaminfer.models.conjugate import centred
 from streaminfer.models.mixture import components, seeding
 from streaminfer.models.mixture.gaussian_mixture import GaussianMixture as Model
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts, precision, simplex
+from streaminfer.models.targets import parts
+from streaminfer.models.targets.kinds import precision, simplex
 from streaminfer.models.targets.target import Drawn, Parameters
 
 Array = NDArray[np.float64]

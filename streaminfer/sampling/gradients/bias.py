@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.margins import Margins
-from streaminfer.sampling.gradients import Gradients
-from streaminfer.sampling.preconditioning import Preconditioner
+from streaminfer.models.targets.kinds.margins import Margins
+from streaminfer.sampling.gradients.estimates import Gradients
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
 
 DRAWS: Final = 64
 """Laplace draws over which the noise is averaged."""

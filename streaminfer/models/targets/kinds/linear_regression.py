@@ -14,7 +14,7 @@ from streaminfer.families import normal_inverse_gamma as nig
 from streaminfer.models.conjugate.linear_regression import LinearRegression as Model
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets import parts
-from streaminfer.models.targets.single import Whole
+from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
 Array = NDArray[np.float64]

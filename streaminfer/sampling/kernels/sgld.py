@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Vector
-from streaminfer.sampling import chain, fast, preconditioning
-from streaminfer.sampling.chain import Dynamics, Info, StepBlock, Tally
-from streaminfer.sampling.minibatches import Indices
-from streaminfer.sampling.preconditioning import Preconditioner
+from streaminfer.sampling.gradients import preconditioning
+from streaminfer.sampling.gradients.minibatches import Indices
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.kernels import chain, fast
+from streaminfer.sampling.kernels.chain import Dynamics, Info, StepBlock, Tally
 
 
 class State(NamedTuple):

@@ -10,12 +10,12 @@ import numpy as np
 from streaminfer.models.model import Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import Mode
-from streaminfer.sampling import bias, preconditioning
-from streaminfer.sampling.chain import Dynamics
-from streaminfer.sampling.gradients import Gradients, anchor
-from streaminfer.sampling.minibatches import Minibatches, Random
-from streaminfer.sampling.preconditioning import Preconditioner
-from streaminfer.sampling.schedule import Schedule
+from streaminfer.sampling.gradients import bias, preconditioning
+from streaminfer.sampling.gradients.estimates import Gradients, anchor
+from streaminfer.sampling.gradients.minibatches import Minibatches, Random
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.gradients.schedule import Schedule
+from streaminfer.sampling.kernels.chain import Dynamics
 
 STEPS: Final[Mapping[str, Callable[[float, float, float], float]]] = {
     "sgld": lambda allowed, noise, friction: bias.sgld_step(allowed, noise),  # noqa: ARG005 (has no friction)

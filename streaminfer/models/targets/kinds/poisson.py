@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models.conjugate.poisson import Poisson as Model
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.single import Whole
+from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from streaminfer.families.special import log_ndtr, ndtri_exp
 from streaminfer.models.binary.sites import links
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import gaussian_draw
-from streaminfer.models.targets.margins import Margins
+from streaminfer.models.targets.kinds import gaussian_draw
+from streaminfer.models.targets.kinds.margins import Margins
 from streaminfer.models.targets.target import Drawn, Quadratic
 
 

@@ -12,8 +12,9 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models.conjugate.gaussian import Gaussian as Model
 from streaminfer.models.conjugate.gaussian import GaussianPosterior
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts, precision
-from streaminfer.models.targets.single import Whole
+from streaminfer.models.targets import parts
+from streaminfer.models.targets.kinds import precision
+from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
 

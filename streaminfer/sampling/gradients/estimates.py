@@ -13,8 +13,8 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density, scores
-from streaminfer.models.targets.margins import Margins
-from streaminfer.sampling.minibatches import Indices
+from streaminfer.models.targets.kinds.margins import Margins
+from streaminfer.sampling.gradients.minibatches import Indices
 
 
 class Anchor(NamedTuple):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from streaminfer.models.conjugate.categorical import Categorical as Model
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import simplex
-from streaminfer.models.targets.single import Whole
+from streaminfer.models.targets.kinds import simplex
+from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from streaminfer.models.binary.sites import links
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import gaussian_draw, parts, polya_gamma
-from streaminfer.models.targets.margins import Margins
+from streaminfer.models.targets import parts
+from streaminfer.models.targets.kinds import gaussian_draw, polya_gamma
+from streaminfer.models.targets.kinds.margins import Margins
 from streaminfer.models.targets.target import Drawn, Quadratic
 
 _NEAR: Final = 1e-4

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.sampling.gradients import Gradients
-from streaminfer.sampling.minibatches import Indices, Minibatches
-from streaminfer.sampling.preconditioning import Preconditioner
-from streaminfer.sampling.schedule import Schedule
+from streaminfer.sampling.gradients.estimates import Gradients
+from streaminfer.sampling.gradients.minibatches import Indices, Minibatches
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.gradients.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
