@@ -6,6 +6,7 @@ not matter: steps are solved where the curvature has a diagonal of 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from streaminfer.models.targets.target import Curved, Guessing
 
 MOST: Final = 200
 """Steps at most."""
+_SLICES: Final = 20
+"""Times MOST steps of a search without curvature, at most."""
 _CLOSE: Final = 1e-8
 """The squared length of a Newton step in units of the posterior's deviations, below which a mode is found."""
 _LEFT: Final = 1e-4
@@ -115,21 +118,30 @@ def _solved(curvature: Matrix, gradient: Vector, damping: float) -> Vector | Non
 
 def find(density: Density, start: Vector | None = None) -> Mode:
     """The mode, by all steps at once; raises NoModeError."""
+    for state in search(density, start):
+        pass
+    return found(density, state)
+
+
+def search(density: Density, start: Vector | None = None) -> Iterator[State]:
+    """The states of a search, one for each slice of work; the last is `done`. Raises NoModeError."""
     state = init(density, start)
-    if not isinstance(density.target, Curved):
-        return _quasi_newton(density, state)
+    yield state
+    advance = step if isinstance(density.target, Curved) else _quasi_newton
     while not state.done:
         if state.n_steps >= MOST:
             raise NoModeError(
                 f"the log density still rises after {MOST} steps: it has no mode, or one too far away. "
                 "A prior with a higher precision, or features of a smaller size, gives it one"
             )
-        state = step(density, state)
-    return found(density, state)
+        state = advance(density, state)
+        yield state
 
 
 def found(density: Density, state: State) -> Mode:
     """The mode where a search is done; raises NoModeError if the curvature there is not that of a maximum."""
+    if not isinstance(density.target, Curved):
+        return Mode(state.theta, None, state.n_gradient, state.n_likelihood)
     curvature = density.curvature(state.theta)
     if not (np.isfinite(curvature).all() and _solved(curvature, np.zeros(len(curvature)), 0.0) is not None):
         raise NoModeError(
@@ -139,8 +151,8 @@ def found(density: Density, state: State) -> Mode:
     return Mode(state.theta, curvature, state.n_gradient + 1, state.n_likelihood)
 
 
-def _quasi_newton(density: Density, state: State) -> Mode:
-    """L-BFGS, and honest about a gradient that did not vanish."""
+def _quasi_newton(density: Density, state: State) -> State:
+    """Some steps of L-BFGS, and whether a gradient has vanished."""
     from scipy import optimize
 
     def descent(theta: Vector) -> tuple[float, Vector]:
@@ -149,15 +161,23 @@ def _quasi_newton(density: Density, state: State) -> Mode:
             return 1e300, np.zeros(len(theta))
         return -value, -slope
 
-    options: Any = {"maxiter": 20 * MOST, "maxfun": 40 * MOST, "maxls": 60, "ftol": 1e-15, "gtol": 1e-9}
+    options: Any = {"maxiter": MOST, "maxfun": 2 * MOST, "maxls": 60, "ftol": 1e-15, "gtol": 1e-9}
     made = optimize.minimize(descent, state.theta, jac=True, method="L-BFGS-B", options=options)
     theta = np.asarray(made.x, dtype=np.float64)
     slope = density.gradient(theta[None])[0]
     # What a Newton step would still gain, by the curvature that the search has seen.
     left = float(slope @ (made.hess_inv @ slope))
-    if not left <= _LEFT:
+    if not left <= _LEFT and (made.nit < MOST or state.n_steps >= _SLICES):
         raise NoModeError(
-            f"a step would still gain {left:.3g} nats where the search for the mode ended, after {made.nit} steps: "
+            f"a step would still gain {left:.3g} nats where the search for the mode ended: "
             "start at a draw from the prior (start: prior), or raise the prior's precision"
         )
-    return Mode(theta, None, int(made.nfev), int(made.nfev))
+    return State(
+        theta,
+        -float(made.fun),
+        0.0,
+        state.n_steps + 1,
+        state.n_gradient + int(made.nfev) + 1,
+        state.n_likelihood + int(made.nfev),
+        done=left <= _LEFT,
+    )

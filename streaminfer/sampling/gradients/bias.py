@@ -24,32 +24,70 @@ LONGEST_SGHMC: Final = 0.5
 """A longer step of sghmc would be wrong where a posterior is not Gaussian, whatever its gradient noise."""
 
 
+class NoiseSum:
+    """V of minibatches of `size` rows, drawn with replacement: N^2 / B times the covariance of what rows add.
+
+    It is averaged over `DRAWS` draws from the Laplace approximation, which are added one by one.
+    """
+
+    def __init__(
+        self, gradients: Gradients, mode: Vector, by: Preconditioner, size: int, rng: np.random.Generator
+    ) -> None:
+        self._gradients, self._by, self._size = gradients, by, size
+        density = gradients.density
+        self._draws = mode + by.spread(rng.standard_normal((DRAWS, len(mode))))
+        chosen = slice(None) if density.n <= MOST_ROWS else np.sort(rng.choice(density.n, MOST_ROWS, replace=False))
+        self._rows = np.asarray(density.rows[chosen])
+        self._margins = None
+        if isinstance(density.target, Margins):
+            self._margins = _Margins(gradients, by, self._rows)
+        self._total = np.zeros((len(mode),) * 2)
+
+    def add(self, i: int) -> None:
+        """Takes in the i-th draw."""
+        if self._margins is not None:
+            self._margins.add(self._draws[i])
+        else:
+            terms = self._by.whiten(self._gradients.terms(self._draws[i], self._rows))
+            self._total += np.atleast_2d(np.cov(terms.T, bias=True))
+
+    @property
+    def noise(self) -> float:
+        total = self._total if self._margins is None else self._margins.covariance
+        largest = max(np.linalg.eigvalsh(total / DRAWS)[-1], 0.0)
+        return float(self._gradients.density.n**2 / self._size * largest)
+
+
+class _Margins:
+    """The same if a gradient is slope · row: one sum of squares for all draws, as rows are the same for each."""
+
+    def __init__(self, gradients: Gradients, by: Preconditioner, rows: Matrix) -> None:
+        self._target: Margins = gradients.density.target
+        self._rows, self._white = rows, by.whiten(rows)
+        self._fixed = 0.0 if gradients.anchor is None else self._target.slope(rows @ gradients.anchor.position)
+        self._squares, self._means = np.zeros(len(rows)), np.zeros((self._white.shape[1],) * 2)
+
+    def add(self, theta: Vector) -> None:
+        slopes = self._target.slope(self._rows @ theta) - self._fixed
+        mean = slopes @ self._white / len(self._rows)
+        self._squares += slopes**2
+        self._means += np.outer(mean, mean)
+
+    @property
+    def covariance(self) -> Matrix:
+        """The sum over all draws."""
+        second = (self._squares[:, None] * self._white).T @ self._white / len(self._rows)
+        return np.asarray(second - self._means, dtype=np.float64)
+
+
 def gradient_noise(
     gradients: Gradients, mode: Vector, by: Preconditioner, size: int, rng: np.random.Generator
 ) -> float:
-    """V of minibatches of `size` rows, drawn with replacement: N^2 / B times the covariance of what rows add."""
-    density = gradients.density
-    draws = mode + by.spread(rng.standard_normal((DRAWS, len(mode))))
-    chosen = slice(None) if density.n <= MOST_ROWS else np.sort(rng.choice(density.n, MOST_ROWS, replace=False))
-    rows = np.asarray(density.rows[chosen])
-    if isinstance(density.target, Margins):
-        covariance = _of_margins(gradients, by, draws, rows)
-    else:
-        found = (np.cov(by.whiten(gradients.terms(theta, rows)).T, bias=True) for theta in draws)
-        covariance = np.atleast_2d(np.mean(list(found), axis=0))
-    return float(density.n**2 / size * max(np.linalg.eigvalsh(covariance)[-1], 0.0))
-
-
-def _of_margins(gradients: Gradients, by: Preconditioner, draws: Matrix, rows: Matrix) -> Matrix:
-    """The mean covariance of slope · row: one sum of squares for all draws, as rows are the same for each."""
-    target: Margins = gradients.density.target
-    slopes = target.slope(target.margins(draws, rows))
-    if gradients.anchor is not None:
-        slopes = slopes - target.slope(rows @ gradients.anchor.position)
-    white = by.whiten(rows)
-    means = slopes @ white / len(rows)
-    second = ((slopes**2).mean(axis=0)[:, None] * white).T @ white / len(rows)
-    return np.asarray(second - means.T @ means / len(draws), dtype=np.float64)
+    """V, of all draws at once."""
+    found = NoiseSum(gradients, mode, by, size, rng)
+    for i in range(DRAWS):
+        found.add(i)
+    return found.noise
 
 
 def sgld_step(bias: float, noise: float) -> float:

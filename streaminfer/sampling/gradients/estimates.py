@@ -29,9 +29,10 @@ class Anchor(NamedTuple):
     slopes: Vector
 
 
-def anchor(density: Density, position: Vector) -> Anchor:
-    """An anchor at `position` (d,): one pass over all rows."""
-    gradient = density.likelihood_gradient(position[None])[0]
+def anchor(density: Density, position: Vector, gradient: Vector | None = None) -> Anchor:
+    """An anchor at `position` (d,): one pass over all rows, and another one for its gradient if that is not known."""
+    if gradient is None:
+        gradient = density.likelihood_gradient(position[None])[0]
     slopes = np.empty(0)
     if isinstance(density.target, Margins):
         parts = (density.target.slope(part @ position) for part in density.blocks())

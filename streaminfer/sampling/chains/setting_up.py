@@ -1,0 +1,140 @@
+"""What a chain must know of all data before its first step: mode, whitening, anchor and size of steps.
+
+It is the same for all chains of a segment, and a function of the data and the seed alone. It comes in slices: between
+two of them its caller does other things.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.targets import mode
+from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.mode import Mode
+from streaminfer.models.targets.target import Curved
+from streaminfer.sampling.gradients import bias, preconditioning, tuning
+from streaminfer.sampling.gradients.estimates import Gradients, anchor
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.randomness import Key
+from streaminfer.sampling.settings import Settings
+
+LEAST_THIN: Final = 10
+"""Steps between two draws of a stochastic-gradient method, at least."""
+
+Slices = Generator[str, None, "Setup"]
+"""Work in slices; each yields what it is doing."""
+
+
+class Setup(NamedTuple):
+    """What is fixed in a segment. What a method does not need has no numbers."""
+
+    mode: Vector
+    """(d,) or (0,)."""
+    root: Matrix
+    """(d, d): R with R R' the inverse curvature at the mode; or (0, 0)."""
+    gradient: Vector
+    """(d,): that of the log likelihood of all rows at the mode, for control variates; or (0,)."""
+    size: float
+    """Of the first step; 0 if the method has none, or learns it."""
+    noise: float
+    """The variance V of gradients in whitened coordinates; 0 if it was not measured."""
+    thin: int
+    warmup: int
+    """Steps before the first draw."""
+    n_setup: int
+    """Likelihoods and gradients of single events that it took."""
+
+
+def blank(d: int, settings: Settings, has_curvature: bool) -> Setup:
+    """One with the shapes of all set-ups of these settings."""
+    at_mode = _needs_mode(settings)
+    root = np.zeros((d, d) if at_mode and has_curvature else (0, 0))
+    gradient = np.zeros(d if settings.control_variates else 0)
+    return Setup(np.zeros(d if at_mode else 0), root, gradient, 0.0, 0.0, 1, 0, 0)
+
+
+def has_curvature(density: Density) -> bool:
+    return isinstance(density.target, Curved)
+
+
+def _needs_mode(settings: Settings) -> bool:
+    return settings.start == "mode" or settings.precondition == "mode" or bool(settings.control_variates)
+
+
+def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slices:
+    """The set-up of a segment, whose `key` is that of its first chain; warm-up is half as long after the `first`."""
+    made = blank(density.dimension, settings, has_curvature(density))
+    if _needs_mode(settings):
+        found = yield from _mode(density)
+        passes = density.n * (found.n_gradient + found.n_likelihood)
+        root = made.root if found.curvature is None else preconditioning.mode(found.curvature).root
+        made = made._replace(mode=found.theta, root=root, n_setup=passes)
+    if settings.control_variates:
+        yield "the gradient of all events at the mode"
+        gradient = density.likelihood_gradient(made.mode[None])[0]
+        made = made._replace(gradient=gradient, n_setup=made.n_setup + density.n)
+    made = yield from _sized(density, settings, key, made)
+    thin = settings.thin or _usual_thin(density, settings, made)
+    warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
+    return made._replace(thin=thin, warmup=warmup if first else warmup // 2)
+
+
+def _mode(density: Density) -> Generator[str, None, Mode]:
+    """The mode, a pass over the data in each slice; raises NoModeError."""
+    for state in mode.search(density):
+        yield f"step {state.n_steps} towards the mode"
+    return mode.found(density, state)
+
+
+def _sized(density: Density, settings: Settings, key: Key, made: Setup) -> Slices:
+    """With the size of steps, and the noise that it follows from."""
+    rule = settings.step
+    if rule is None or settings.minibatch is None:
+        return made
+    if rule.bias is None:
+        scale = 1.0 if settings.precondition == "mode" else 1 / max(density.n, 1)
+        return made._replace(size=(rule.size or 0.0) * scale)
+    rows = min(settings.minibatch, density.n)
+    if settings.method == "sgrld":
+        # Counts of a minibatch have N/B times the variance that the weights of a Gamma posterior have.
+        noise = density.n / rows
+        return made._replace(size=bias.sgld_step(rule.bias, noise), noise=noise)
+    fixed = anchor(density, made.mode) if settings.control_variates else None
+    by, draws_of = Preconditioner(made.root @ made.root.T, made.root), key.of("noise").generator(0)
+    found = bias.NoiseSum(Gradients(density, fixed), made.mode, by, rows, draws_of)
+    for i in range(bias.DRAWS):
+        yield f"the noise of gradients, {i} of {bias.DRAWS}"
+        found.add(i)
+    size = tuning.STEPS[settings.method](rule.bias, found.noise, settings.friction or 1.0)
+    cost = min(density.n, bias.MOST_ROWS) * bias.DRAWS
+    return made._replace(size=size, noise=found.noise, n_setup=made.n_setup + cost)
+
+
+def _usual_thin(density: Density, settings: Settings, made: Setup) -> int:
+    """Steps over which a chain moves about as far as the posterior is wide, if that can be said."""
+    if settings.method == "mh":
+        return max(1, density.dimension)
+    if settings.minibatch is None:
+        return 1
+    whitened = settings.precondition == "mode" or settings.method == "sgrld"
+    return max(LEAST_THIN, math.ceil(1 / made.size)) if whitened and made.size > 0 else LEAST_THIN
+
+
+def all_at_once(density: Density, settings: Settings, key: Key, first: bool = True) -> Setup:
+    """The set-up without a pause."""
+    return exhausted(slices(density, settings, key, first))
+
+
+def exhausted(work: Slices) -> Setup:
+    """What slices of work return in the end."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            made: Setup = end.value
+            return made
