@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from streaminfer.sampling.draws import Counters
+from streaminfer.sampling.states import SamplerState
 from streaminfer.variational.snapshot import Snapshot, together
 
 
@@ -119,6 +122,38 @@ class MasterMetrics(_Metrics):
     def outcome(self, name: str) -> None:
         """Counts one increment by what became of it."""
         self._outcomes.labels(self._posterior, name).inc()
+
+
+class SamplerMetrics(_Metrics):
+    """Counters and gauges of a sampler, over all chains that it has."""
+
+    role = "sampler"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.chains = self._gauge("chains", "Chains that this process runs")
+        self.draws = self._counter("draws", "Draws published")
+        self.steps = self._counter("steps", "Steps taken")
+        self.likelihoods = self._counter("likelihoods", "Likelihoods of single events, without those of set-up")
+        self.gradients = self._counter("gradients", "Gradients of single events, without those of set-up")
+        self.setup = self._counter("setup", "Likelihoods and gradients of single events before the first step")
+        self.proposed = self._counter("proposed", "Proposals made")
+        self.accepted = self._counter("accepted", "Proposals accepted")
+        self.undone = self._counter("undone", "Steps that left the finite numbers and were undone")
+        self.segment = self._gauge("segment", "Number of the newest segment")
+        self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
+
+    def tell(self, before: SamplerState, now: SamplerState) -> None:
+        """What a unit has done since its last commit."""
+        old = before if before.segment == now.segment else replace(now, step=0, n_drawn=0, counters=Counters())
+        self.segment.set(now.segment)
+        self.draws.inc(now.n_drawn - old.n_drawn)
+        self.steps.inc(now.step - old.step)
+        for metric, name in (
+            (self.likelihoods, "n_likelihood"), (self.gradients, "n_gradient"), (self.setup, "n_setup"),
+            (self.proposed, "n_proposed"), (self.accepted, "n_accepted"), (self.undone, "n_undone"),
+        ):  # fmt: skip
+            metric.inc(getattr(now.counters, name) - getattr(old.counters, name))
 
 
 class UpMetrics(_Metrics):

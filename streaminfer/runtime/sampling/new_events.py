@@ -1,0 +1,53 @@
+"""What is done once with each event of a subposterior: a dead letter if it is bad, a score if it is good.
+
+Chain 0 does it, for positions that its committed segments do not have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaminfer.bus.protocol import Bus
+from streaminfer.models.model import Matrix
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.sampling.segment_events import SegmentEvents
+from streaminfer.sampling import score
+from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.units import Span, Spans
+from streaminfer.spec import Spec
+from streaminfer.wire.avro import Schemas
+
+
+class NewEvents:
+    """Passes over the positions of a segment that come after those of another one."""
+
+    def __init__(
+        self, spec: Spec, bus: Bus, target: Any, segment: Segment, before: Spans, draws: Matrix | None, schemas: Schemas
+    ) -> None:
+        """`draws` (n, D) are those of the segment before, under which new events are scored; None: they are not."""
+        ends = {span.partition: span.end for span in before}
+        new = tuple(
+            Span(span.partition, max(span.start, ends.get(span.partition, 0)), span.end) for span in segment.spans
+        )
+        self._bus, self._target, self._draws = bus, target, draws
+        self._events: SegmentEvents | None = SegmentEvents(spec, bus, new, schemas, ends)
+        self.score, self.n_scored = 0.0, 0
+
+    def step(self, timeout: float) -> bool:
+        """Whether the pass is at its end; each call does a part. Dead letters are durable after it."""
+        if self._events is None:
+            return True
+        part = self._events.read(timeout)
+        if part is None:
+            self.close()
+            return True
+        store.publish(self._bus, part.letters)
+        if self._draws is not None and len(part.events):
+            self.score += score.total(self._target, self._draws, part.events)
+            self.n_scored += len(part.events)
+        return False
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None

@@ -1,0 +1,171 @@
+"""The sampler: owns units, each a chain, and moves them on through the segments that the master fixes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from streaminfer.bus.protocol import Bus, BusError, Partition, Poll
+from streaminfer.models.targets import target_of
+from streaminfer.runtime import incarnation, names
+from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.sampling import scratch
+from streaminfer.runtime.sampling.segment_work import SegmentWork
+from streaminfer.runtime.sampling.unit import OwnedUnit, Shown
+from streaminfer.runtime.telemetry import SamplerMetrics
+from streaminfer.sampling.segments import Segment
+from streaminfer.spec import Spec
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.avro import DECLARED, Schemas
+
+log = logging.getLogger(__name__)
+
+SLICE_S: Final = 0.2
+"""Seconds of work between two polls: membership is kept, and a stop is noticed."""
+COMMIT_S: Final = 0.5
+"""Seconds between two commits of a unit."""
+CHECK_S: Final = 2.0
+
+
+class Sampler:
+    """One sampler process's service. Units of one subposterior share the rows and the set-up of a segment."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        clock: Callable[[], float],
+        metrics: SamplerMetrics,
+        instance: str | None = None,
+        schemas: Schemas = DECLARED,
+    ) -> None:
+        if spec.sampling is None:
+            raise ValueError(f"{spec.name} has no sampler: its method is {spec.inference.method}")
+        self._spec, self._settings, self._bus, self._clock, self._metrics = spec, spec.sampling, bus, clock, metrics
+        self._schemas, self._target = schemas, target_of(spec.model)
+        self._follower = Follower(spec, bus, 0, schemas)
+        self._member = bus.member(names.sampler_group(spec), [names.topic(spec, "sampler-state")], instance)
+        self._units: dict[Partition, OwnedUnit] = {}
+        self._restoring: dict[Partition, OwnedUnit] = {}
+        self._owned: set[Partition] = set()
+        self._work: dict[int, SegmentWork] = {}
+        """By subposterior, that of its newest segment."""
+        self._committed_at: dict[Partition, float] = {}
+        self._checked_at = clock()
+        self._polled = self._busy = False
+        scratch.remove_old()
+
+    @property
+    def ready(self) -> bool:
+        return self._polled and self._owned == set(self._units) and self._follower.snapshot is not None
+
+    def step(self, timeout: float) -> None:
+        """Follow the segments, keep membership, and work for a slice of time; commit what is due."""
+        self._follower.poll(0.0)
+        self._reassign(self._member.poll(0.0 if self._busy or self._restoring else timeout))
+        for partition in self._owned - set(self._units):
+            self._take_over(partition)
+        self._busy = self._work_on()
+        self._commit_due()
+        self._check()
+
+    def reset(self) -> None:
+        """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
+        self._metrics.errors.inc()
+        for unit in (*self._units.values(), *self._restoring.values()):
+            unit.close()
+        self._units.clear()
+        self._restoring.clear()
+
+    def close(self) -> None:
+        """Commits whole blocks, then leaves the group."""
+        try:
+            for unit in self._units.values():
+                if unit.dirty:
+                    unit.commit(self._member)
+        except BusError as error:
+            log.warning("the last draws were not committed, they will be drawn again: %s", error)
+        for unit in (*self._units.values(), *self._restoring.values()):
+            unit.close()
+        for work in self._work.values():
+            work.close()
+        self._member.close()
+        self._follower.close()
+
+    def _reassign(self, polled: Poll) -> None:
+        self._polled = True
+        for partition in polled.revoked:
+            self._owned.discard(partition)
+            unit = self._units.pop(partition, None) or self._restoring.pop(partition, None)
+            if unit is not None:
+                unit.close()
+        self._owned.update(polled.assigned)
+        if polled.assigned or polled.revoked:
+            owned = sorted(each.index for each in self._owned)
+            log.info("chains now: %s", ", ".join(map(str, owned)) or "none")
+            self._metrics.chains.set(len(owned))
+
+    def _take_over(self, partition: Partition) -> None:
+        """Fence and restore, a part at a time."""
+        unit = self._restoring.get(partition)
+        if unit is None:
+            arguments = (self._spec, self._settings, self._target, self._bus, partition.index, self._schemas)
+            unit = self._restoring[partition] = OwnedUnit(*arguments)
+        if unit.restored():
+            self._units[partition] = self._restoring.pop(partition)
+            self._committed_at[partition] = self._clock()
+
+    def _work_on(self) -> bool:
+        """Whether any unit has more to do; they work in turn until the slice of time is over."""
+        active = [unit for unit in self._units.values() if self._begin(unit)]
+        until, shown = self._clock() + SLICE_S, shown_by(self._follower.snapshot)
+        while active and self._clock() < until:
+            for unit in list(active):
+                told = unit.advance(shown)
+                if told is None:
+                    active.remove(unit)
+        return bool(active)
+
+    def _begin(self, unit: OwnedUnit) -> bool:
+        """Gives a unit the work of the newest segment, if it is not through with it."""
+        segment = segment_of(self._follower.snapshot, unit.unit.subposterior)
+        if segment is None or not unit.wants(segment):
+            return False
+        work = self._work.get(unit.unit.subposterior)
+        if work is None or work.segment != segment:
+            if work is not None:
+                work.close()
+            newest = self._follower.snapshot
+            topic_id = incarnation.check(self._spec, self._bus, [] if newest is None else [newest])
+            arguments = (self._spec, self._settings, self._bus, self._target, unit.unit, segment, topic_id)
+            work = self._work[unit.unit.subposterior] = SegmentWork(*arguments, self._schemas)
+            log.info("segment %d: %s positions", segment.number, f"{segment.size:,}")
+        unit.begin(work)
+        return True
+
+    def _commit_due(self) -> None:
+        now = self._clock()
+        for partition, unit in self._units.items():
+            if unit.dirty and (unit.finished or now - self._committed_at[partition] >= COMMIT_S):
+                before = unit.state
+                unit.commit(self._member)
+                self._committed_at[partition] = now
+                self._metrics.tell(before, unit.state)
+
+    def _check(self) -> None:
+        now = self._clock()
+        if now - self._checked_at >= CHECK_S:
+            self._checked_at = now
+            for unit in self._units.values():
+                unit.verify()
+
+
+def segment_of(snapshot: Snapshot | None, subposterior: int) -> Segment | None:
+    """The newest segment of a subposterior that is fixed."""
+    raise NotImplementedError
+
+
+def shown_by(snapshot: Snapshot | None) -> Shown | None:
+    """The draws of a complete segment, if a snapshot shows them."""
+    raise NotImplementedError

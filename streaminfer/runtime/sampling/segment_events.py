@@ -1,0 +1,113 @@
+"""The good events of a segment, by partition and then by position, read from the log in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Record, Unreadable
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.runtime import names
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.reading import intake
+from streaminfer.sampling.units import Span, Spans
+from streaminfer.spec import Spec
+from streaminfer.variational.forgetting.reached import Reached
+from streaminfer.wire.avro import Schemas
+from streaminfer.wire.events.formats import format_of
+
+MOST_RECORDS: Final = 10_000
+"""Of one slice: decoding them takes a part of a second."""
+
+
+class Removed(Exception):
+    """Retention has removed events of the segment before they were read."""
+
+    def __init__(self, span: Span, start: int) -> None:
+        super().__init__(f"partition {span.partition} of the segment starts at {span.start}, the log at {start}")
+
+
+class Read(NamedTuple):
+    """Good events (n, fields), their times (n,) if those matter, and dead letters of the bad ones."""
+
+    events: Matrix
+    times: Vector | None
+    letters: list[Output]
+    n_bad: int
+
+
+class SegmentEvents:
+    """Reads the positions of spans one after the other.
+
+    Bad events from `letters_from` on, by partition, get dead letters; None: no event does.
+    """
+
+    def __init__(
+        self, spec: Spec, bus: Bus, spans: Spans, schemas: Schemas, letters_from: Mapping[int, int] | None
+    ) -> None:
+        self._spec, self._bus, self._letters_from = spec, bus, letters_from
+        self._topic = names.data_topic(spec)
+        self._format = format_of(spec, schemas)
+        self._left = list(spans)
+        self._reader: Reader | None = None
+        self._reached: Reached = ()
+        self.position = 0
+        """How many positions are behind."""
+
+    def read(self, timeout: float) -> Read | None:
+        """The next events, maybe none; None after the last. Raises Removed."""
+        if not self._left:
+            return None
+        span = self._left[0]
+        partition = Partition(self._topic, span.partition)
+        if self._reader is None:
+            self._open(span, partition)
+        if self._reader is None:  # the span is empty
+            return Read(np.empty((0, len(self._spec.fields))), None, [], 0)
+        begin = self._reader.position(partition)
+        try:
+            polled = self._reader.poll(timeout, MOST_RECORDS)
+        except OutOfRange as error:
+            raise Removed(span, error.start) from error
+        records = [each for part in polled.slices for each in part.records if each.offset < span.end]
+        at = min(self._reader.position(partition), span.end)
+        self.position += at - begin
+        if at >= span.end:
+            self._next()
+        return self._taken(records)
+
+    def _open(self, span: Span, partition: Partition) -> None:
+        start = self._bus.starts(self._topic).get(span.partition, 0)
+        if start > span.start:
+            raise Removed(span, start)
+        if span.end > span.start:
+            self._reader, self._reached = self._bus.reader({partition: span.start}), ()
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        self._left.pop(0)
+        self.close()
+
+    def _taken(self, records: list[Record]) -> Read:
+        faulty = [record for record in records if isinstance(record, Unreadable)]
+        readable = [record for record in records if not isinstance(record, Unreadable)]
+        taken = intake.take(self._spec, self._format, readable, False, self._reached)
+        self._reached = taken.reached
+        bad = [(readable[each.place], each.reason, each.rest) for each in taken.bad]
+        bad += [(record, record.fault, None) for record in faulty]
+        since = self._letters_from
+        letters = [
+            store.letter_output(self._spec, record, reason, rest)
+            for record, reason, rest in bad
+            if since is not None and record.offset >= since.get(record.partition.index, 0)
+        ]
+        n_bad = sum(each.n_events for each in taken.bad) + len(faulty)
+        return Read(taken.events.numbers, taken.places, letters, n_bad)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,193 @@
+"""What all chains of a subposterior need for a segment: its rows and its set-up, made once in a process."""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from streaminfer.bus.protocol import Bus
+from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.mode import NoModeError
+from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
+from streaminfer.runtime.sampling.segment_events import SegmentEvents
+from streaminfer.runtime.service import Fatal
+from streaminfer.sampling.chains import packing, setting_up
+from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.setting_up import Setup, Slices
+from streaminfer.sampling.gradients.estimates import Anchor
+from streaminfer.sampling.randomness import Key
+from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.units import Unit
+from streaminfer.spec import Spec
+from streaminfer.wire.avro import Schemas
+
+log = logging.getLogger(__name__)
+
+
+class SegmentRows:
+    """The rows of a segment: of a file that is here, or read from the log while the lock is this process's."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        bus: Bus,
+        target: Any,
+        share: tuple[int, int],
+        segment: Segment,
+        topic_id: str,
+        schemas: Schemas,
+    ) -> None:
+        self._spec, self._bus, self._target, self._segment, self._schemas = spec, bus, target, segment, schemas
+        known = f"{bus} {spec.fingerprint} {topic_id} {share} {segment}"
+        name = blake2b(known.encode(), digest_size=12).hexdigest()
+        self._file = RowsFile(f"{spec.name}-{segment.number}-{name}", target.columns)
+        self._check: Check | None = None
+        self._events: SegmentEvents | None = None
+        self._times: list[Vector] = []
+        self._n_bad = 0
+        self.about: About | None = None
+        """Once the rows are there."""
+
+    def step(self, timeout: float) -> bool:
+        """Whether the rows are there; each call does a part. Raises Removed."""
+        if self.about is not None:
+            return True
+        if self._events is not None:
+            self._read(timeout)
+        elif self._check is not None:
+            self._look()
+        elif (found := self._file.about()) is not None:
+            self._check = Check(self._file, found)
+        elif self._file.lock():
+            self._file.begin(self._segment.size)
+            self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
+        return self.about is not None
+
+    @property
+    def progress(self) -> str:
+        done = self._events.position if self._events is not None else 0
+        return f"{done:,} of {self._segment.size:,} positions read"
+
+    @property
+    def waits(self) -> bool:
+        """Whether another process reads what this one needs."""
+        return self.about is None and self._events is None and self._check is None
+
+    def mapped(self) -> Matrix:
+        return self._file.mapped()
+
+    def _look(self) -> None:
+        """Compares a file that was here with its digest."""
+        right = None if self._check is None else self._check.step()
+        if right is None:
+            return
+        self._check = None
+        found = self._file.about()
+        if right and found is not None:
+            self.about = found
+        elif self._file.lock():
+            log.warning("%s is not what it says: it is read again", self._file.path)
+            self._file.remove()
+
+    def _read(self, timeout: float) -> None:
+        if self._events is None:
+            return
+        part = self._events.read(timeout)
+        if part is not None:
+            self._n_bad += part.n_bad
+            if len(part.events):
+                self._file.add(self._target.rows(part.events))
+            if part.times is not None:
+                self._times.append(part.times)
+            return
+        self._events = None
+        if self._spec.inference.by_time:
+            self._keep_window()
+        self.about = self._file.end(self._n_bad)
+        self._file.close()
+
+    def _keep_window(self) -> None:
+        """Leaves out what is older than the window before the newest event."""
+        times = np.concatenate([np.empty(0), *self._times])
+        self._times = []
+        seconds = (self._spec.inference.forget or {}).get("window_seconds")
+        if seconds is not None and len(times):
+            self._file.keep(times > times.max() - seconds)
+
+    def close(self) -> None:
+        if self._check is not None:
+            self._check.close()
+        if self._events is not None:
+            self._events.close()
+        self._file.close()
+
+
+class SegmentWork:
+    """Rows, density and set-up of a segment. `offered` is a set-up that a chain has from an earlier process."""
+
+    def __init__(
+        self, spec: Spec, settings: Settings, bus: Bus, target: Any, unit: Unit, segment: Segment, topic_id: str,
+        schemas: Schemas,
+    ) -> None:  # fmt: skip
+        self._settings, self._target, self._unit = settings, target, unit
+        self.segment, self.topic_id = segment, topic_id
+        share = (unit.subposterior, unit.subposteriors)
+        self.rows = SegmentRows(spec, bus, target, share, segment, topic_id, schemas)
+        self.density: Density | None = None
+        self.setup: Setup | None = None
+        self._slices: Slices | None = None
+        self._anchored: Anchor | None = None
+        self.progress = ""
+
+    def read(self, timeout: float) -> bool:
+        """Whether the rows are there; each call does a part. Raises Removed."""
+        if self.density is None and self.rows.step(timeout):
+            self.density = Density(self._target, self.rows.mapped(), 1 / self._unit.subposteriors)
+        self.progress = self.rows.progress
+        return self.density is not None
+
+    @property
+    def about(self) -> About:
+        if self.rows.about is None:
+            raise RuntimeError("the rows are not there yet")
+        return self.rows.about
+
+    def offer(self, numbers: Vector) -> None:
+        """Takes over a set-up that was committed, so that draws stay the same whatever computes it anew."""
+        if self.setup is None and self.density is not None and len(numbers):
+            curved = setting_up.has_curvature(self.density)
+            self.setup = packing.unflatten(setting_up.blank(self.density.dimension, self._settings, curved), numbers)
+
+    def set_up(self) -> bool:
+        """Whether the set-up is there; each call does a part. Raises Fatal if there is none."""
+        if self.density is None:
+            return False
+        if self.setup is None:
+            if self._slices is None:
+                first_unit = self._unit.number - self._unit.chain
+                key = Key(self._settings.seed, "steps", first_unit, self.segment.number)
+                self._slices = setting_up.slices(self.density, self._settings, key, self.segment.number == 0)
+            try:
+                self.progress = next(self._slices)
+            except StopIteration as end:
+                self.setup = end.value
+            except NoModeError as error:
+                raise Fatal(f"the mode of the posterior was not found: {error}") from error
+        if self.setup is not None and self._anchored is None:
+            self._anchored = anchored(self.density, self.setup)
+        return self.setup is not None
+
+    def prepared(self, unit: Unit) -> Prepared:
+        """What a chain of this segment is computed from."""
+        if self.density is None or self.setup is None:
+            raise RuntimeError("the segment is not set up yet")
+        key = Key(self._settings.seed, "steps", unit.number, self.segment.number)
+        return Prepared(self.density, self._settings, key, self.setup, self._anchored)
+
+    def close(self) -> None:
+        self.rows.close()

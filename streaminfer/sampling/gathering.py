@@ -1,0 +1,125 @@
+"""The draws of all chains as their master holds them: of each subposterior the two newest segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from streaminfer.sampling.draws import Counters, Draws
+from streaminfer.sampling.pooling import Chain
+from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.units import Unit
+
+KEPT: Final = 2
+"""Segments that are held."""
+
+
+@dataclass
+class Window:
+    """What one unit has published of one segment, in the order of its steps."""
+
+    parts: list[Draws] = field(default_factory=list)
+
+    @property
+    def newest(self) -> Draws | None:
+        return self.parts[-1] if self.parts else None
+
+    @property
+    def end(self) -> int:
+        """The step up to which its draws are here."""
+        return self.parts[-1].end if self.parts else 0
+
+    @property
+    def phase(self) -> str:
+        return self.parts[-1].phase if self.parts else "waiting"
+
+    @property
+    def n_draws(self) -> int:
+        return sum(len(part.weights) for part in self.parts)
+
+    def chain(self, size: int) -> Chain:
+        """All draws as one chain, each with `size` numbers."""
+        if len(self.parts) > 1:  # once joined they need not be joined again
+            self.parts = [_joined(self.parts)]
+        if not self.parts:
+            return Chain(np.empty((0, size)), np.empty(0))
+        part = self.parts[0]
+        known = len(part.log_density) == len(part.weights)
+        return Chain(part.values, part.weights, part.log_density if known else None)
+
+
+def _joined(parts: list[Draws]) -> Draws:
+    scored = next((part for part in parts if part.n_scored), parts[-1])
+    return replace(
+        parts[-1],
+        begin=parts[0].begin,
+        values=np.concatenate([part.values for part in parts]),
+        weights=np.concatenate([part.weights for part in parts]),
+        log_density=np.concatenate([part.log_density for part in parts]),
+        score=scored.score,
+        n_scored=scored.n_scored,
+    )
+
+
+class Gathering:
+    """By unit and segment. Only what continues a chain is taken: no draw is doubled, and none is left out."""
+
+    def __init__(self, settings: Settings, size: int) -> None:
+        self._settings, self._size = settings, size
+        self._windows: dict[int, dict[int, Window]] = {unit: {} for unit in range(settings.n_units)}
+
+    def take(self, unit: int, draws: Draws) -> bool:
+        """Adds the draws of a unit; whether they continue what is held of their segment."""
+        held = self._windows[unit]
+        window = held.get(draws.segment, Window())
+        if draws.begin != window.end or draws.segment < max(held, default=0) - KEPT + 1:
+            return False
+        if window.phase in {"done", "cut"}:
+            return False
+        window.parts.append(draws)
+        held[draws.segment] = window
+        for number in [each for each in held if each <= draws.segment - KEPT]:
+            del held[number]
+        return True
+
+    def windows(self, subposterior: int, segment: int) -> dict[int, Window]:
+        """Of each unit of a subposterior what it has of a segment, maybe nothing."""
+        first = subposterior * self._settings.chains
+        units = range(first, first + self._settings.chains)
+        return {unit: self._windows[unit].get(segment, Window()) for unit in units}
+
+    def is_complete(self, subposterior: int, segment: int) -> bool:
+        """Whether all its chains are done with a segment."""
+        return all(window.phase == "done" for window in self.windows(subposterior, segment).values())
+
+    def is_cut(self, subposterior: int, segment: int) -> bool:
+        """Whether one of its chains has lost events of the segment."""
+        return any(window.phase == "cut" for window in self.windows(subposterior, segment).values())
+
+    def n_draws(self, subposterior: int, segment: int) -> int:
+        return sum(window.n_draws for window in self.windows(subposterior, segment).values())
+
+    def chains(self, subposterior: int, segment: int) -> list[Chain]:
+        """The draws of a segment by chain."""
+        return [window.chain(self._size) for window in self.windows(subposterior, segment).values()]
+
+    def newest(self) -> dict[int, tuple[int, Window]]:
+        """Of each unit its newest segment and what it has of it."""
+        found = {}
+        for unit, held in self._windows.items():
+            number = max(held, default=-1)
+            found[unit] = (number, held.get(number, Window()))
+        return found
+
+    def unit(self, number: int) -> Unit:
+        return Unit.numbered(number, self._settings)
+
+
+def total(windows: Mapping[int, Window]) -> Counters:
+    """What all chains have done together."""
+    newest = [window.newest for window in windows.values()]
+    counted = [draws.counters for draws in newest if draws is not None]
+    return Counters(*(sum(numbers) for numbers in zip(*counted, strict=True))) if counted else Counters()
