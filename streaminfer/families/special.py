@@ -65,6 +65,13 @@ def log_ndtr(x: Numbers) -> Array:
     return np.asarray(special.log_ndtr(x), dtype=np.float64)
 
 
+def ndtr(x: Numbers) -> Array:
+    """The standard normal distribution function."""
+    from scipy import special
+
+    return np.asarray(special.ndtr(x), dtype=np.float64)
+
+
 def ndtri_exp(log_p: Numbers) -> Array:
     """The quantile of a standard normal number, by the log of its probability."""
     from scipy import special
@@ -85,6 +92,13 @@ def stdtrit(dof: float, p: float) -> float:
 
     found = float(special.stdtrit(dof, p))
     return found if abs(float(special.stdtr(dof, found)) - p) <= 1e-6 * p else -np.inf
+
+
+def gammaincc(a: Numbers, x: Numbers) -> Array:
+    """1 less the distribution function of Gamma(a): P(a Poisson number of mean x is below a)."""
+    from scipy import special
+
+    return np.asarray(special.gammaincc(a, x), dtype=np.float64)
 
 
 def betainc(a: Numbers, b: Numbers, x: Numbers) -> Array:
@@ -125,6 +139,13 @@ def dpstrf(matrix: Array) -> Any:
     from scipy.linalg import lapack
 
     return lapack.dpstrf(matrix)
+
+
+def linear_assignment(costs: Array) -> NDArray[np.intp]:
+    """Which column each row (k, k) takes, each another one, so that the sum of their costs is smallest."""
+    from scipy import optimize
+
+    return np.asarray(optimize.linear_sum_assignment(costs)[1], dtype=np.intp)
 
 
 def maximise(total: Callable[[Array], tuple[float, Array]], start: Array, lowest: Array, highest: Array) -> Array:

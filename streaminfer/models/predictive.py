@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from streaminfer.models.model import Predictions, Vector
 _STIRLING_FROM: Final = 64.0
 """From here four terms of Stirling's series are exact in float64."""
 
-_SMOOTH: Final = 1e10
+SMOOTH: Final = 1e10
 """Counts with a mean and a shape above this are as good as continuous."""
 _DIGITS: Final = 1e-12
 """Quantiles of counts are whole numbers, or right to this part of themselves."""
@@ -79,25 +80,30 @@ def _counts(p: float, exposure: Vector, shape: float, rate: float) -> Vector:
     mean, sd = shape * ratio, np.sqrt(shape * ratio) * np.sqrt(1 + ratio)
     z = ndtri(p)
     guess: Vector = np.maximum(np.floor(mean + sd * z + (1 + 2 * ratio) * (z * z - 1) / 6), 0.0)
-    if shape >= _SMOOTH:
-        smooth = mean >= _SMOOTH
-        guess[~smooth] = _smallest(p, guess[~smooth], sd[~smooth], ratio[~smooth], shape)
+    if shape >= SMOOTH:
+        smooth = mean >= SMOOTH
+        rough = ratio[~smooth]
+        guess[~smooth] = smallest(p, guess[~smooth], sd[~smooth], lambda k: _at_most(k, rough, shape))
         return guess
-    return _smallest(p, guess, sd, ratio, shape)
+    return smallest(p, guess, sd, lambda k: _at_most(k, ratio, shape))
 
 
-def _smallest(p: float, guess: Vector, sd: Vector, ratio: Vector, shape: float) -> Vector:
+def smallest(p: float, guess: Vector, sd: Vector, at_most: Callable[[Vector], Vector]) -> Vector:
+    """The smallest counts k with P(at most k) >= p, near a guess of whole numbers; all (n,), `at_most` too.
+
+    It is right to 1e-12 of itself if it is too large for whole numbers.
+    """
     step = np.maximum(np.ceil(0.01 * sd), 1.0)
     below, enough = np.maximum(guess - step, -1.0), guess
-    while (high := (below >= 0) & (_at_most(below, ratio, shape) >= p)).any():
+    while (high := (below >= 0) & (at_most(below) >= p)).any():
         enough, step = np.where(high, below, enough), 2 * step
         below = np.where(high, np.maximum(below - step, -1.0), below)
-    while (low := _at_most(enough, ratio, shape) < p).any():
+    while (low := at_most(enough) < p).any():
         below, step = np.where(low, enough, below), 2 * step
         enough = np.where(low, enough + step, enough)
     while (enough - below > np.maximum(1.0, _DIGITS * enough)).any():
         middle = np.floor(0.5 * (below + enough))
-        reached = _at_most(middle, ratio, shape) >= p
+        reached = at_most(middle) >= p
         open_ = enough - below > 1
         below, enough = np.where(open_ & ~reached, middle, below), np.where(open_ & reached, middle, enough)
     return enough

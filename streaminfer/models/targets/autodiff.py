@@ -39,6 +39,11 @@ class Derived:
         self._prior_gradient = jax.jit(jax.vmap(jax.grad(prior)))
         self._prior_curvature = jax.jit(jax.hessian(prior))
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "predictions":  # which a class need not have
+            return getattr(self.target, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def _in_double(self, function: Callable[..., Any], *arguments: Any) -> NDArray[np.float64]:
         """JAX computes in float32 unless it is told otherwise, which is told here and nowhere else."""
         with self._jax.enable_x64(True):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.model import Matrix, Predictions, Vector
 
 Parameters = dict[str, NDArray[np.float64]]
 """The model's parameters by name; the first axis is the draw."""
@@ -97,6 +97,14 @@ class Drawing(Target, Protocol):
 
     def sample_prior(self, rng: np.random.Generator, n: int) -> Matrix:
         """n draws of theta from the prior, (n, d)."""
+
+
+@runtime_checkable
+class Predictive(Target, Protocol):
+    """A target of a model that `Predicts`: what the model's posterior predicts, by draws of the parameters."""
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """As `Predicting.predict` of rows (n, inputs), n >= 0: averages over k >= 1 draws (k, ...)."""
 
 
 class Quadratic(NamedTuple):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from streaminfer.families.special import betaln
 from streaminfer.models.conjugate.bernoulli import Bernoulli as Model
-from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages
 from streaminfer.models.targets.kinds import simplex
 from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
@@ -77,8 +78,13 @@ class Bernoulli(Whole):
         return {"p": _sigmoid(theta[:, 0])}
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
-        p = parameters["p"]
+        p = np.clip(parameters["p"], simplex.SMALLEST, 1 - 2.0**-53)
         return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)[:, None]
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """The probability of a one, and the interval of p."""
+        found = averages.shares(parameters["p"], level)
+        return {name: np.full(len(inputs), value) for name, value in found.items()}
 
 
 def _sigmoid(a: NDArray[np.float64]) -> NDArray[np.float64]:

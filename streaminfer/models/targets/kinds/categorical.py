@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.conjugate.categorical import Categorical as Model
-from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages
 from streaminfer.models.targets.kinds import simplex
 from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
@@ -80,4 +81,9 @@ class Categorical(Whole):
         return {"p": np.exp(simplex.logs(theta))}
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
-        return simplex.from_logs(np.log(parameters["p"]))
+        return simplex.from_probabilities(parameters["p"])
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """The probability of each category, and the interval of its p."""
+        found = averages.shares(parameters["p"], level)
+        return {name: np.tile(values, (len(inputs), 1)) for name, values in found.items()}

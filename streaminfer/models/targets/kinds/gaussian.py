@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models.conjugate.gaussian import Gaussian as Model
 from streaminfer.models.conjugate.gaussian import GaussianPosterior
-from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.kinds import precision
 from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
@@ -111,3 +111,9 @@ class Gaussian(Whole):
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
         return np.hstack([parameters["mean"], precision.entries(precision.from_covs(parameters["cov"]))])
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of each field of a new event."""
+        variances = parameters["cov"].diagonal(axis1=1, axis2=2)
+        found = averages.normals(parameters["mean"].T, np.sqrt(variances).T, level)
+        return {name: np.tile(values, (len(inputs), 1)) for name, values in found.items()}

@@ -15,8 +15,8 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models.conjugate import centred
 from streaminfer.models.mixture import components, seeding
 from streaminfer.models.mixture.gaussian_mixture import GaussianMixture as Model
-from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.kinds import precision, simplex
 from streaminfer.models.targets.target import Drawn, Parameters
 
@@ -184,5 +184,20 @@ class GaussianMixture:
         return {"weights": np.exp(at.logs), "means": at.means.copy(), "covs": precision.covs(at.lower)}
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
-        weights = simplex.from_logs(np.log(parameters["weights"]))
+        weights = simplex.from_probabilities(parameters["weights"])
         return self._from(weights, parameters["means"], parameters["covs"])
+
+    @property
+    def is_exchangeable(self) -> bool:
+        """Whether the prior is the same for all components."""
+        return bool((self.concentration == self.concentration[0]).all())
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:  # noqa: ARG002 (a probability has no interval here)
+        """The probability that a row is of component k, (n, K): the mean of weight_k N(x | k) over that of its sum."""
+        at = self._split(self.unconstrain(parameters))
+        found = np.empty((len(inputs), len(self.concentration)))
+        for each in parts.slices(inputs, at.means.size):
+            logs = averages.log_mean_exp(self._log_joint(at, inputs[each]))
+            shares = np.exp(logs - logs.max(axis=0))
+            found[each] = (shares / shares.sum(axis=0)).T
+        return {"responsibility": found}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_gamma as nig
 from streaminfer.models.conjugate.linear_regression import LinearRegression as Model
-from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
@@ -160,6 +160,15 @@ class LinearRegression(Whole):
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
         return np.column_stack([parameters["weights"], np.log(parameters["noise_variance"])])
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of the target, noise included."""
+        features, noise = self.rows(inputs), np.sqrt(parameters["noise_variance"])
+        found = averages.empty(("mean", "sd", "lower", "upper"), len(inputs))
+        for each in parts.slices(features, len(noise)):
+            means = features[each] @ parameters["weights"].T
+            averages.put(found, each, averages.normals(means, np.broadcast_to(noise, means.shape), level))
+        return found
 
 
 def _bordered(gram: Matrix, linear: Vector, quadratic: float, log_variance: Any) -> Matrix:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from streaminfer.models.binary.gaussian_weights import Prior
 from streaminfer.models.binary.regression import BinaryRegression
 from streaminfer.models.binary.sites.links import Link
-from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import parts
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.target import Parameters
 
 
@@ -111,3 +111,12 @@ class Margins:
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
         return parameters["weights"].copy()
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """The probability of a one, the mean of f(w · z), and the interval of f(w · z)."""
+        rows, _ = self.model.design(np.column_stack([inputs, np.zeros(len(inputs))]))
+        found = averages.empty(("probability", "lower", "upper"), len(inputs))
+        for each in parts.slices(rows, len(parameters["weights"])):
+            chances = np.exp(self.ascent(parameters["weights"] @ rows[each].T).log)
+            averages.put(found, each, averages.shares(chances, level))
+        return found

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models.conjugate.poisson import Poisson as Model
-from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.model import Matrix, Predictions, Vector
+from streaminfer.models.targets import averages
+from streaminfer.models.targets.kinds.simplex import SMALLEST
 from streaminfer.models.targets.kinds.single import Whole
 from streaminfer.models.targets.target import Parameters
 
@@ -86,4 +88,9 @@ class Poisson(Whole):
         return {"rate": np.exp(theta[:, 0])}
 
     def unconstrain(self, parameters: Mapping[str, NDArray[np.float64]]) -> Matrix:
-        return np.asarray(np.log(parameters["rate"]), dtype=np.float64)[:, None]
+        return np.asarray(np.log(np.maximum(parameters["rate"], SMALLEST)), dtype=np.float64)[:, None]
+
+    def predictions(self, parameters: Mapping[str, NDArray[np.float64]], inputs: Matrix, level: float) -> Predictions:
+        """Mean, sd and interval of a new count with the row's exposure."""
+        exposures = inputs[:, 0] if self.exposed else np.ones(len(inputs))
+        return averages.poissons(exposures, parameters["rate"], level)

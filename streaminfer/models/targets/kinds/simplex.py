@@ -6,6 +6,8 @@ those of a multinomial with counts c, and Dirichlet^share is again one, with cou
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,8 @@ from streaminfer.families.special import gammaln
 from streaminfer.models.model import Matrix, Vector
 
 Array = NDArray[np.float64]
+SMALLEST: Final = float(np.finfo(np.float64).tiny)
+"""What a probability counts as if it has left float64."""
 
 
 def logs(theta: Array) -> Array:
@@ -25,6 +29,11 @@ def logs(theta: Array) -> Array:
 def from_logs(log_p: Array) -> Array:
     """theta (..., K - 1) of log p (..., K), or of logs that lack the same number."""
     return log_p[..., :-1] - log_p[..., -1:]
+
+
+def from_probabilities(p: Array) -> Array:
+    """theta (..., K - 1) of p (..., K)."""
+    return from_logs(np.log(np.maximum(p, SMALLEST)))
 
 
 def log_density(theta: Array, counts: Vector) -> Array:
