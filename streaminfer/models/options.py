@@ -298,6 +298,25 @@ class WordOr:
         return {"oneOf": [{"const": self.word}, self.section.json_schema()]}
 
 
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What one of several rules allows."""
+
+    rules: Sequence[Rule]
+
+    def check(self, value: object, field: str, problems: list[Problem]) -> Any:
+        """By the first rule that finds no problem, or by the first of all."""
+        for rule in self.rules:
+            found: list[Problem] = []
+            checked = rule.check(value, field, found)
+            if not found:
+                return checked
+        return self.rules[0].check(value, field, problems)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"anyOf": [rule.json_schema() for rule in self.rules]}
+
+
 def unknown_name(name: str, names: Sequence[str], what: str) -> str:
     """The rule an unknown name breaks, with the nearest right one where one is near."""
     near = get_close_matches(name, names, n=1, cutoff=0.6)

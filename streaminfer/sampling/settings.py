@@ -1,7 +1,13 @@
 """All that a spec says about a sampler, filled in."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+_WITHOUT_MEANING: Final = frozenset({"method", "chains", "draws", "thin", "warmup", "segment"})
+"""How many draws there are, of how many events: what a draw is of does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +62,11 @@ class Settings:
     def n_units(self) -> int:
         """How many chains there are in all subposteriors together."""
         return self.subposteriors * self.chains
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """The options that change what a draw means; only what is set."""
+        said = asdict(self)
+        if self.step is not None:
+            said["step"] = {name: value for name, value in asdict(self.step).items() if value is not None}
+        return {name: value for name, value in said.items() if name not in _WITHOUT_MEANING and value is not None}

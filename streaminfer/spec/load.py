@@ -15,7 +15,7 @@ from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
-from streaminfer.spec import own
+from streaminfer.spec import own, sampler
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
@@ -77,22 +77,27 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     given = document.get("key")
     key = None if given is None else NameOrSection().check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
-    kind, options = _model_options(model_section, problems)
+    sampled = inference_section.is_sampler(inference["method"])
+    kind, options = _model_options(model_section, sampled, problems)
     if problems or kind is None:
         raise SpecError(file, problems)
     with _together("model", file):
         filled_in = with_words(kind, options, folder)
-        model = own.built(kind, options) if own.is_own(kind) else MODELS[kind].build(filled_in)
-    inference = inference_section.filled(inference, model)
+        model = own.built(kind, options, sampled) if own.is_own(kind) else MODELS[kind].build(filled_in)
+    if sampled:
+        with _together("inference", file):
+            inference = sampler.filled(inference, kind, model)
+    else:
+        inference = inference_section.filled(inference, model)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     filled |= {} if key is None else {"key": key}
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
+        said, sampling = sampler.made(inference) if sampled else (inference_section.made(inference), None)
         spec = Spec(
-            str(name), Data(**data, schema_text=text), cast(Model, model), inference_section.made(inference),
-            _plain(filled),
-            None if drift is None else drift_section.made(drift), None if key is None else Key(**key),
+            str(name), Data(**data, schema_text=text), cast(Model, model), said, _plain(filled),
+            None if drift is None else drift_section.made(drift), None if key is None else Key(**key), sampling,
         )  # fmt: skip
         fields = spec.event_fields
     with _together("", file):
@@ -100,6 +105,10 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
             react = None if spec.drift is None else spec.drift.react
             check_words(kind, spec.data.format, react, spec.inference, spec.shards)
         check_format(spec.data, fields)
+    if sampling is not None:
+        with _together("", file):
+            sampler.check_spec(sampling.method, sampling.subposteriors, spec.data, filled)
+        return spec
     with _together("inference", file):
         inference_section.check_inference(kind, model, inference)
     if key is not None:
@@ -173,7 +182,7 @@ def _required(document: Mapping[Any, Any], field: str, why: str, problems: list[
     return value
 
 
-def _model_options(section: object, problems: list[Problem]) -> tuple[str | None, dict[str, Any]]:
+def _model_options(section: object, sampled: bool, problems: list[Problem]) -> tuple[str | None, dict[str, Any]]:
     if section is None:
         return None, {}
     if not isinstance(section, Mapping):
@@ -182,16 +191,18 @@ def _model_options(section: object, problems: list[Problem]) -> tuple[str | None
     kind = section.get("kind")
     rest = {key: value for key, value in section.items() if key != "kind"}
     if own.is_own(kind):
-        return _own_options(kind, rest, problems)
+        return _own_options(kind, rest, sampled, problems)
     if not isinstance(kind, str) or kind not in MODELS:
         problems.append(Problem("model.kind", unknown_name(str(kind), list(MODELS), "model"), kind))
         return None, {}
     return kind, MODELS[kind].options.check(rest, "model", problems)
 
 
-def _own_options(kind: str, rest: Mapping[Any, Any], problems: list[Problem]) -> tuple[str | None, dict[str, Any]]:
+def _own_options(
+    kind: str, rest: Mapping[Any, Any], sampled: bool, problems: list[Problem]
+) -> tuple[str | None, dict[str, Any]]:
     try:
-        return kind, own.checked(kind, rest, problems)
+        return kind, own.checked(kind, rest, problems, sampled)
     except OptionsError as error:
         problems.append(error.problem._replace(field=f"model.{error.problem.field}"))
         return None, {}

@@ -34,6 +34,9 @@ SECTIONS: Final = {
     "format": "data", "topic": "data", "fields": "data", "timestamp": "data", "schema": "data", "schema_id": "data",
     "method": "inference", "forget": "inference", "local_iterations": "inference", "step": "inference",
     "population": "inference", "epochs": "inference", "minibatch": "inference",
+    "seed": "inference", "subposteriors": "inference", "source": "inference", "batches": "inference",
+    "start": "inference", "precondition": "inference", "control_variates": "inference", "friction": "inference",
+    "noise": "inference", "adapt": "inference", "scan": "inference", "transition": "inference",
 }  # fmt: skip
 """Where in a spec a part of its meaning stands; the others are sections themselves."""
 

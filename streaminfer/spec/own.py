@@ -16,7 +16,7 @@ from typing import Any, Final, TypeGuard
 
 from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem
-from streaminfer.spec import own_faults
+from streaminfer.spec import own_faults, target_faults
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 PATTERN: Final = rf"{_NAME}(?:\.{_NAME})*:{_NAME}"
@@ -25,6 +25,7 @@ _RULE: Final = (
     "must be the name of a model, or package.module:Class for a class of your own: letters, digits and _, dots before "
     f"the colon, at most {LONGEST} characters"
 )
+_HINT: Final = " for variational methods (for samplers, name one as inference.method)"
 _PLAIN: Final = (str, bool, int, float, type(None))
 
 
@@ -33,21 +34,25 @@ def is_own(kind: object) -> TypeGuard[str]:
     return isinstance(kind, str) and (":" in kind or "." in kind)
 
 
-def found(kind: str) -> type[Model]:
-    """The class of that name, with all that a model must have; raises OptionsError."""
+def found(kind: str, sampled: bool = False) -> type[Model]:
+    """The class of that name, with all that a model must have; raises OptionsError.
+
+    One that is `sampled` need not have what only variational methods ask of a model.
+    """
     if len(kind) > LONGEST or not re.fullmatch(PATTERN, kind):
         raise OptionsError("kind", _RULE, kind)
     with _reported("to look at its members", kind):
         made = _imported(kind)
-        fault = next(own_faults.of_class(made), None)
+        fault = next(target_faults.of_class(made) if sampled else own_faults.of_class(made), None)
+        hint = "" if sampled or not target_faults.is_for_samplers(made) else _HINT
     if fault is not None:
-        raise OptionsError("kind", f"must name a model, but the class {fault}; see docs/own-models.md", kind)
+        raise OptionsError("kind", f"must name a model, but the class {fault}{hint}; see docs/own-models.md", kind)
     return made
 
 
-def checked(kind: str, given: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
+def checked(kind: str, given: Mapping[Any, Any], problems: list[Problem], sampled: bool = False) -> dict[str, Any]:
     """The `model` section without its kind, by the options of the class; raises OptionsError."""
-    own = found(kind)
+    own = found(kind, sampled)
     with _reported("to check its options", kind):
         options = own.options.check(given, "model", problems)
     if not problems and not _is_plain(options):
@@ -58,13 +63,13 @@ def checked(kind: str, given: Mapping[Any, Any], problems: list[Problem]) -> dic
     return options
 
 
-def built(kind: str, options: Mapping[str, Any]) -> Model:
-    """The model of checked options, once the posterior of no events is right; raises OptionsError."""
-    own = found(kind)
+def built(kind: str, options: Mapping[str, Any], sampled: bool = False) -> Model:
+    """The model of checked options, once the posterior of no events is right, or its densities; raises OptionsError."""
+    own = found(kind, sampled)
     with _reported("to build it", kind):
         model = own.build(options)
-    with _reported("to make the posterior of no events", kind):
-        fault = next(own_faults.of_model(model), None)
+    with _reported("to ask for its densities" if sampled else "to make the posterior of no events", kind):
+        fault = next(target_faults.of_model(model) if sampled else own_faults.of_model(model), None)
     if fault is not None:
         raise OptionsError("kind", f"must name a model, but what it builds {fault}; see docs/own-models.md", kind)
     return model

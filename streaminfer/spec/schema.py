@@ -62,6 +62,8 @@ def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _optional(entry: dict[str, Any]) -> dict[str, Any]:
     inner = _with_nulls(entry) if "properties" in entry else entry
+    if "anyOf" in entry:
+        inner = {**entry, "anyOf": [_with_nulls(each) if "properties" in each else each for each in entry["anyOf"]]}
     said = {key: value for key, value in inner.items() if key in {"description", "default"}}
     rule = {key: value for key, value in inner.items() if key not in said}
     return {"anyOf": [rule, {"type": "null"}], **said}

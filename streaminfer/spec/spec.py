@@ -11,6 +11,8 @@ from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel, Model
 from streaminfer.models.options import Text
+from streaminfer.models.targets import target_of
+from streaminfer.sampling.settings import Settings
 from streaminfer.spec import meaning
 from streaminfer.spec.avro_schema import derived, reduced
 from streaminfer.spec.data import Data, located
@@ -34,6 +36,8 @@ class Spec:
     document: Mapping[str, Any]
     drift: Drift | None = None
     key: Key | None = None
+    sampling: Settings | None = None
+    """What a sampler is told; None: the method is variational."""
 
     @property
     def kind(self) -> str:
@@ -57,6 +61,11 @@ class Spec:
         """The model, where its parameters are by words."""
         model: AnyModel = self.model
         return model if isinstance(model, Lda) else None
+
+    @cached_property
+    def target(self) -> Any:
+        """What samplers draw from: the densities of the model on an unconstrained scale."""
+        return target_of(self.model)
 
     @property
     def expires(self) -> bool:
@@ -130,7 +139,7 @@ class Spec:
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}
         if paths:
             said["fields"] = paths
-        said |= methods.meaning(self.inference)
+        said |= methods.meaning(self.inference) if self.sampling is None else self._meaning_of_draws(self.sampling)
         if self.time_field is not None:
             said["timestamp"] = list(self.time_field.path)
         if self.key is not None and self.key_field is not None:
@@ -143,3 +152,7 @@ class Spec:
         if self.drift is not None and self.drift.react is not None:
             said["drift"] = self.document["drift"]
         return said
+
+    def _meaning_of_draws(self, sampling: Settings) -> dict[str, Any]:
+        forget = self.inference.forget
+        return {**({} if forget is None else {"forget": dict(forget)}), **sampling.meaning}

@@ -16,8 +16,11 @@ TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
 INFERENCE = (
     "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations, step, "
-    "population, epochs"
+    "population, epochs, seed, chains, draws, thin, warmup, segment, subposteriors, start, adapt, precondition, scan, "
+    "batches, source, control_variates, friction, noise, transition"
 )
+METHODS = "svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, sgnht, sgrld"
+SAMPLERS = "mh or mala or gibbs or sgld or sghmc or sgnht"
 FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
 KINDS = (
     "bernoulli, categorical, poisson, gaussian, linear_regression, logistic_regression, probit_regression, "
@@ -119,24 +122,23 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "did you mean 'a'? known: a, b, y (got 'x')"),
     (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
      f"known: {INFERENCE} (got 1)"),
-    (document(inference={"method": "SVB"}), "inference.method: is not a known value; known: svb, svi, memoized (got "
-     "'SVB')"),
+    (document(inference={"method": "SVB"}), f"inference.method: is not a known value; known: {METHODS} (got 'SVB')"),
     (document(inference={"epochs": 0}), "inference.epochs: must be a whole number at least 1 and at most 10000 "
      "(got 0)"),
     (document(inference={"epochs": 10_001}), "inference.epochs: must be a whole number at least 1 and at most 10000 "
      "(got 10001)"),
     (document(inference={"epochs": 2}), "inference.epochs: means nothing with the method svb, only with svi or "
      "memoized: leave it out (got 2)"),
-    (document(inference={"method": "memoized"}), "inference.method: must be svb with the model poisson (got "
-     "'memoized')"),
+    (document(inference={"method": "memoized"}), f"inference.method: must be svb or {SAMPLERS} with the model poisson "
+     "(got 'memoized')"),
     (_mixture(method="memoized", linger_ms=100), "inference.linger_ms: must be 0 with the method memoized, whose "
      "batches must be the same in every epoch: leave it out (got 100)"),
     (_mixture(method="svi", step={"constant": 0.1, "tau": 3}), "inference.step.constant: means nothing if step has "
      "tau or kappa: set constant alone, or leave it out (got 0.1)"),
     (_mixture(method="memoized", population=9), "inference.population: means nothing with the method memoized, only "
-     "with svi: leave it out (got 9)"),
+     "with svi or sgld or sghmc or sgnht: leave it out (got 9)"),
     (_mixture(method="memoized", forget={"half_life_events": 9}), "inference.forget: means nothing with the method "
-     "memoized, only with svb: leave it out (got {'half_life_events': 9.0})"),
+     f"memoized, only with svb or {SAMPLERS} or sgrld: leave it out (got {{'half_life_events': 9.0}})"),
     (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
      "1000000 (got 1000001)"),
     (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "

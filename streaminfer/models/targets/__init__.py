@@ -37,6 +37,8 @@ MEMBERS: Final = ("dimension", "columns", "shapes", "rows", "log_likelihood", "l
 def target_of(model: Model) -> Any:
     """The target of a model; raises TypeError that names a missing member if it has none."""
     if isinstance(model, MODELS.get(model.kind, ())):  # a class of a user's own may have any kind
+        if model.kind not in TARGETS:
+            raise TypeError(f"{model.kind} cannot be sampled: it has no target")
         return TARGETS[model.kind](model)
     missing = [name for name in MEMBERS if not hasattr(model, name)]
     if missing:
@@ -46,6 +48,8 @@ def target_of(model: Model) -> Any:
     from streaminfer.models.targets.autodiff import Derived
 
     try:
-        return Derived(model)
-    except ImportError:
+        derived = Derived(model)
+        derived.trace()
+    except Exception:  # no JAX, or densities that it cannot follow, which may raise anything
         return model  # methods without gradients still fit it
+    return derived

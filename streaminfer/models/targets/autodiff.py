@@ -40,9 +40,17 @@ class Derived:
         self._prior_curvature = jax.jit(jax.hessian(prior))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "predictions":  # which a class need not have
-            return getattr(self.target, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        """What else the other target has, such as draws from its prior."""
+        if name == "target":  # while it is made
+            raise AttributeError(name)
+        return getattr(self.target, name)
+
+    def trace(self) -> None:
+        """Raises what JAX raises if it cannot follow the densities, say because they call numpy; computes nothing."""
+        theta, rows = np.zeros((1, self.dimension)), np.zeros((1, self.columns))
+        with self._jax.enable_x64(True):
+            self._jax.eval_shape(self._gradient, theta, rows)
+            self._jax.eval_shape(self._prior_gradient, theta)
 
     def _in_double(self, function: Callable[..., Any], *arguments: Any) -> NDArray[np.float64]:
         """JAX computes in float32 unless it is told otherwise, which is told here and nowhere else."""

@@ -1,0 +1,104 @@
+"""The options of a sampler that depend on others or on the target, filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from streaminfer.sampling.kernels import mala, mh
+from streaminfer.sampling.methods import has_bias_step
+from streaminfer.sampling.settings import Settings, StepRule
+
+BIAS: Final = 0.05
+ACCEPT: Final[Mapping[str, float]] = {"mh": mh.ACCEPT, "mala": mala.ACCEPT}
+SIZES: Final[Mapping[str, float]] = {"sgld": 0.01, "sghmc": 0.005, "sgnht": 0.02}
+"""Sizes of steps where nothing is known of the posterior.
+
+If gradients of one event have a size of about 1, these make variances some 10% too large at N = 1e4 with minibatches of
+256; that grows like N, as does the noise of gradients.
+"""
+SGRLD_SIZE: Final[Mapping[str, Callable[[int], float]]] = {
+    # A transition of time eps has eps N / (4 B) more variance than the posterior: here B / 10 is divided by N.
+    "cir": lambda minibatch: 0.1 * minibatch,
+    "euler": lambda minibatch: 0.01,  # noqa: ARG005
+}
+
+
+def filled(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
+    """Checked options with all defaults; a key that is still None has no value."""
+    found = dict(options)
+    for name, choose in _CHOICES.items():
+        if name in found and found[name] is None:
+            found[name] = choose(found, target)
+    if "step" in found:
+        found["step"] = _step(found)
+    return found
+
+
+def is_modal(options: Mapping[str, Any], target: Any) -> bool:
+    """Whether mode and curvature there are known before the first step: not if events only pass by."""
+    return has_bias_step(target) and options.get("source") != "stream"
+
+
+def _start(options: Mapping[str, Any], target: Any) -> str:
+    return "mode" if is_modal(options, target) else "prior"
+
+
+def _thin(options: Mapping[str, Any], target: Any) -> int | None:
+    """Of stochastic gradients it follows from the size of steps."""
+    return {"mh": max(1, int(target.dimension)), "mala": 1, "gibbs": 1}.get(options["method"])
+
+
+def _batches(options: Mapping[str, Any], _target: Any) -> str | None:
+    return None if options.get("source") == "stream" else "random"
+
+
+def _precondition(options: Mapping[str, Any], target: Any) -> str:
+    if is_modal(options, target):
+        return "mode"
+    return "none" if options["method"] == "mala" else "rms"
+
+
+def _adapt(options: Mapping[str, Any], _target: Any) -> str:
+    return "never" if (options["step"] or {}).get("size") is not None else "warmup"
+
+
+_CHOICES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], Any]]] = {
+    "start": _start,
+    "thin": _thin,
+    "batches": _batches,
+    "precondition": _precondition,
+    "control_variates": is_modal,
+    "adapt": _adapt,
+}
+
+
+def _step(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a step that are set; of sizes all."""
+    step = {name: value for name, value in (options["step"] or {}).items() if value is not None}
+    if options["method"] in ACCEPT:
+        return step or {"accept": ACCEPT[options["method"]]}
+    if not step and options.get("precondition") == "mode":
+        return {"bias": BIAS}
+    if "bias" in step:
+        return step
+    return {**({} if step else {"size": _size(options)}), **_SCHEDULE, **step}
+
+
+_PLAIN: Final = StepRule()
+_SCHEDULE: Final = {"after": _PLAIN.after, "power": _PLAIN.power, "floor": _PLAIN.floor}
+
+
+def _size(options: Mapping[str, Any]) -> float:
+    if options["method"] == "sgrld":
+        return SGRLD_SIZE[options["transition"]](options["minibatch"])
+    return SIZES[options["method"]]
+
+
+def made(options: Mapping[str, Any]) -> Settings:
+    """From options that are `filled` and checked."""
+    step = options.get("step")
+    said: dict[str, Any] = {each.name: options.get(each.name) for each in fields(Settings)}
+    said["step"] = None if step is None else StepRule(**step)
+    return Settings(**said)

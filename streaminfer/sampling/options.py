@@ -1,0 +1,192 @@
+"""What a spec's section `inference` may say of a sampler: the options of each method.
+
+A default of None is filled in by `defaults`, once the target of the model is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streaminfer.models.options import Choice, Flag, Integer, Number, OneKey, Option, Section
+
+MINIBATCH: Final = 256
+"""Events of a gradient if the spec does not say how many."""
+LARGEST: Final = 1 << 26
+"""Numbers that all chains of a subposterior draw in a segment: half a gigabyte."""
+
+STEP: Final = Section(
+    (
+        Option(
+            "bias",
+            Number(minimum=1e-6, maximum=1.0),
+            "How wrong a variance may be, as a part of it; the size of steps follows from the noise of gradients.",
+            None,
+        ),
+        Option(
+            "size",
+            Number(minimum=1e-12, maximum=1e6),
+            "The size of the first step. Stochastic gradients divide it by the number of events, unless precondition "
+            "is mode.",
+            None,
+        ),
+        Option(
+            "after",
+            Number(minimum=1e-3, maximum=1e15),
+            "Step t has size (1 + t / after)^-power, but at least floor; not set means 1.",
+            None,
+        ),
+        Option("power", Number(minimum=0.0, maximum=1.0), "How fast steps become smaller; not set means 0.", None),
+        Option(
+            "floor",
+            Number(minimum=0.0, maximum=1e6),
+            "The least size of a step, divided as size is; not set means 0.",
+            None,
+        ),
+        Option(
+            "accept",
+            Number(minimum=0.01, maximum=0.99),
+            "The part of proposals of mh and mala that should be accepted; the size of steps is learned.",
+            None,
+        ),
+    )
+)
+SEGMENT: Final = OneKey(
+    (
+        Option("growth", Number(minimum=1.001, maximum=1e6), "The next segment has this many times the events."),
+        Option("events", Integer(1, 10**15), "The next segment has this many more events."),
+        Option("seconds", Number(minimum=0.001, maximum=1e9), "The next segment begins this much later."),
+    )
+)
+
+_SHARED: Final = (
+    Option("seed", Integer(0, 2**63 - 1), "Of all random numbers of a sampler.", 0),
+    Option("chains", Integer(1, 64), "How many chains each subposterior has.", 4),
+    Option("draws", Integer(1, 10**9), "How many draws a chain makes in a segment; then it waits.", 1000),
+    Option(
+        "thin",
+        Integer(1, 10**9),
+        "Steps from one draw to the next. Not set means max(10, 1 / step) for stochastic gradients, as many as there "
+        "are dimensions for mh, else 1.",
+        None,
+    ),
+    Option(
+        "warmup",
+        Integer(0, 10**15),
+        "Steps before the first draw. Not set means as many as those of all draws, and half of that after the first "
+        "segment.",
+        None,
+    ),
+    Option("segment", SEGMENT, "When chains go on with more events.", {"growth": 1.5}),
+    Option(
+        "subposteriors",
+        Integer(1, 1024),
+        "Into how many parts the partitions are divided, with chains for each part of the data.",
+        1,
+    ),
+    Option(
+        "start",
+        Choice(("mode", "prior")),
+        "Where chains start: two deviations around the mode, or at a draw from the prior. Not set means mode if the "
+        "model has second derivatives.",
+        None,
+    ),
+)
+_STEP: Final = Option(
+    "step",
+    STEP,
+    "The sizes of steps of a sampler. Not set means {accept: 0.234} for mh, {accept: 0.574} for mala, {bias: 0.05} if "
+    "precondition is mode, else a size of the method's own.",
+    None,
+)
+_ADAPT: Final = Option(
+    "adapt",
+    Choice(("warmup", "always", "never")),
+    "When mh and mala learn the size of steps, and mh their directions. Not set means warmup, or never if step has a "
+    "size.",
+    None,
+)
+_SCAN: Final = Option(
+    "scan",
+    Choice(("systematic", "random")),
+    "The order in which gibbs draws blocks of parameters: always the same, or drawn anew each time.",
+    "systematic",
+)
+_MINIBATCHES: Final = (
+    Option("minibatch", Integer(1, 1_000_000), "Events of a gradient of a sampler.", MINIBATCH),
+    Option(
+        "batches",
+        Choice(("random", "shuffled")),
+        "How the events of a gradient are chosen: independently, with replacement, or by turns from all in a random "
+        "order. Not set means random.",
+        None,
+    ),
+)
+_GRADIENTS: Final = (
+    *_MINIBATCHES,
+    Option(
+        "source",
+        Choice(("segment", "stream")),
+        "Where the events of a gradient are from: all events of a segment, or those that arrive, in their order, which "
+        "are then forgotten.",
+        "segment",
+    ),
+    Option(
+        "population",
+        Integer(1, 10**15),
+        "With source: stream, how many events the posterior stands for; not set means as many as were seen so far.",
+        None,
+    ),
+    Option(
+        "precondition",
+        Choice(("mode", "rms", "none")),
+        "What makes steps as long in every direction: second derivatives at the mode, or the size of gradients so far. "
+        "Not set means mode if the model has second derivatives, else rms.",
+        None,
+    ),
+    Option(
+        "control_variates",
+        Flag(),
+        "Whether gradients are estimated by their differences from those at the mode. Not set means true if the model "
+        "has second derivatives.",
+        None,
+    ),
+)
+_PRECONDITION: Final = Option(
+    "precondition", Choice(("mode", "none")), "mala learns nothing of directions: not set means mode, else none.", None
+)
+_FRICTION: Final = Option(
+    "friction", Number(minimum=1e-6, maximum=1e6), "How fast velocities of sghmc and sgnht are forgotten.", 1.0
+)
+_NOISE: Final = Option(
+    "noise",
+    Number(minimum=0.0, maximum=1e6),
+    "What sghmc takes the noise of gradients to be, and so leaves out of its own.",
+    0.0,
+)
+_TRANSITION: Final = Option(
+    "transition",
+    Choice(("cir", "euler")),
+    "The steps of sgrld: exact transitions of the process with counts fixed for a step, or Euler's.",
+    # Euler's steps are far off in a cell whose prior and count are together below 1, however short they are: its
+    # density has a pole at 0. Sparse cells are what sgrld is for.
+    "cir",
+)
+
+OPTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
+    "mh": (*_SHARED, _STEP, _ADAPT),
+    "mala": (*_SHARED, _STEP, _PRECONDITION, _ADAPT),
+    "gibbs": (*_SHARED, _SCAN),
+    "sgld": (*_SHARED, *_GRADIENTS, _STEP),
+    "sghmc": (*_SHARED, *_GRADIENTS, _STEP, _FRICTION, _NOISE),
+    "sgnht": (*_SHARED, *_GRADIENTS, _STEP, _FRICTION),
+    "sgrld": (*_SHARED, *_MINIBATCHES, _STEP, _TRANSITION),
+}
+"""By method."""
+STEP_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "mh": ("accept", "size"),
+    "mala": ("accept", "size"),
+    **dict.fromkeys(("sgld", "sghmc", "sgnht"), ("bias", "size", "after", "power", "floor")),
+    "sgrld": ("size", "after", "power", "floor"),
+}
+"""What `step` may have, by method."""
