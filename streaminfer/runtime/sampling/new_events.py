@@ -11,7 +11,7 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
-from streaminfer.sampling import score
+from streaminfer.sampling import flat, score
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Span, Spans
 from streaminfer.spec import Spec
@@ -29,7 +29,8 @@ class NewEvents:
         new = tuple(
             Span(span.partition, max(span.start, ends.get(span.partition, 0)), span.end) for span in segment.spans
         )
-        self._bus, self._target, self._draws = bus, target, draws
+        self._bus, self._target = bus, target
+        self._theta = None if draws is None else target.unconstrain(flat.unflatten(draws, target.shapes))
         self._events: SegmentEvents | None = SegmentEvents(spec, bus, new, schemas, ends)
         self.score, self.n_scored = 0.0, 0
 
@@ -42,8 +43,8 @@ class NewEvents:
             self.close()
             return True
         store.publish(self._bus, part.letters)
-        if self._draws is not None and len(part.events):
-            self.score += score.total(self._target, self._draws, part.events)
+        if self._theta is not None and len(part.events):
+            self.score += score.total(self._target, self._theta, self._target.rows(part.events))
             self.n_scored += len(part.events)
         return False
 

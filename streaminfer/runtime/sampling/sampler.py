@@ -11,8 +11,9 @@ from streaminfer.models.targets import target_of
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.sampling import scratch
+from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
-from streaminfer.runtime.sampling.unit import OwnedUnit, Shown
+from streaminfer.runtime.sampling.unit import OwnedUnit
 from streaminfer.runtime.telemetry import SamplerMetrics
 from streaminfer.sampling.segments import Segment
 from streaminfer.spec import Spec
@@ -122,8 +123,7 @@ class Sampler:
         until, shown = self._clock() + SLICE_S, shown_by(self._follower.snapshot)
         while active and self._clock() < until:
             for unit in list(active):
-                told = unit.advance(shown)
-                if told is None:
+                if not unit.advance(shown):
                     active.remove(unit)
         return bool(active)
 

@@ -106,7 +106,7 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
 def _drawn(prepared: Prepared, positions: Matrix, weights: Vector, known: Vector, chosen: Any) -> tuple[Drawn, int]:
     """The draws at positions, and how many likelihoods of single events their log densities took."""
     kernel = kernel_of(prepared)
-    values, cost = kernel.values(prepared, positions), 0
+    values, cost = prepared.in_order(kernel.values(prepared, positions)), 0
     log_density = known[chosen] if len(known) else known
     if not len(known) and kernel.exactness == "sampled" and len(chosen):
         # A step of such a method reads all data anyway.

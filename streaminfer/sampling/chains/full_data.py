@@ -77,7 +77,7 @@ class Mala(_Exact):
     ) -> Block:
         rule = prepared.settings.step
         accept = (rule.accept if rule is not None else None) or mala.ACCEPT
-        by = prepared.whitening
+        by = prepared.preconditioner
         after, positions, info = mala.steps(prepared.density, state, rng, count, by, learning, accept)
         spent = Counters(info.n_accepted, info.n_proposed, info.n_likelihood, info.n_gradient)
         return Block(after, positions, np.ones(count), np.full(count, after.log_density), spent)

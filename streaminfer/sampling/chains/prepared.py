@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from streaminfer.models.model import Vector
+from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
+from streaminfer.sampling import flat, labels
 from streaminfer.sampling.chains.setting_up import Setup
 from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.gradients.estimates import Anchor, Gradients, anchor
@@ -38,14 +41,35 @@ class Prepared:
         return Preconditioner(root @ root.T, root) if len(root) else preconditioning.none(self.density.dimension)
 
     @cached_property
+    def preconditioner(self) -> Preconditioner:
+        """That of steps; one that is learned comes with the state."""
+        return self.whitening if self.settings.precondition == "mode" else preconditioning.none(self.density.dimension)
+
+    @cached_property
     def dynamics(self) -> Dynamics:
-        """Of a stochastic-gradient method; a preconditioner that is learned comes with the state."""
-        by = self.whitening if self.settings.precondition == "mode" else preconditioning.none(self.density.dimension)
-        return Dynamics(Gradients(self.density, self.anchored), self.minibatches, self.schedule, by)
+        """Of a stochastic-gradient method."""
+        gradients = Gradients(self.density, self.anchored)
+        return Dynamics(gradients, self.minibatches, self.schedule, self.preconditioner)
 
     def learned(self, squares: Vector) -> Dynamics:
         """The same with a preconditioner from mean squares of gradients (d,)."""
         return replace(self.dynamics, preconditioner=preconditioning.rms(squares))
+
+    @cached_property
+    def _reference(self) -> Mapping[str, Any] | None:
+        """Parameters whose components the published draws have in the same order; None if the order is always one."""
+        target = self.density.target
+        if not getattr(target, "is_exchangeable", False):
+            return None
+        guessed: Mapping[str, Any] = target.constrain(target.guess(self.density.rows)[None])
+        return {name: values[0] for name, values in guessed.items()}
+
+    def in_order(self, values: Matrix) -> Matrix:
+        """Parameters (n, D) with the components of a mixture in the order that all chains of the segment share."""
+        reference, target = self._reference, self.density.target
+        if reference is None:
+            return values
+        return flat.flatten(labels.matched(target, flat.unflatten(values, target.shapes), reference), target.shapes)
 
     @cached_property
     def minibatches(self) -> Minibatches:
