@@ -1,0 +1,143 @@
+"""print, follow or export the draws of a sampled posterior"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
+from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
+from streaminfer.runtime.api import draws as api
+from streaminfer.runtime.api.draws import Draw, DrawsOnBus, Selection
+from streaminfer.runtime.patience import Patience
+from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.registry import schemas
+from streaminfer.spec import Spec, load_spec
+
+log = logging.getLogger(__name__)
+
+NUMBERS = 4
+"""Numbers of a draw that a line shows."""
+LAST = 5
+"""Draws of each chain that are shown without --follow."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--segment", metavar="N", type=whole(0, 10**9), help="of this segment (default: the newest)")
+    parser.add_argument("--subposterior", metavar="J", type=whole(0, 10**6), help="of this subposterior only")
+    parser.add_argument("--chain", metavar="C", type=whole(0, 63), help="of this chain only")
+    parser.add_argument("--follow", action="store_true", help="print every new draw until interrupted")
+    parser.add_argument("--netcdf", metavar="FILE", type=Path, help="write all draws as an ArviZ InferenceData")
+    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write all draws, a row for each")
+    add_bus(parser)
+    add_json(parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    spec = load_spec(options.spec)
+    try:
+        settings = api.settings_of(spec)
+    except api.NoSampler as error:
+        raise UsageError(f"{options.spec}: {error}") from error
+    for name, most in (("subposterior", settings.subposteriors), ("chain", settings.chains)):
+        given = getattr(options, name)
+        if given is not None and given >= most:
+            raise UsageError(f"--{name}: must be below {most}, as the spec says (got {given})")
+    if options.follow and (options.netcdf or options.parquet):
+        raise UsageError("--follow: a file has the draws of one moment: leave --follow out")
+    chosen = Selection(options.segment, options.subposterior, options.chain)
+    with bus_of(options, spec, make=options.follow) as bus:
+        return _follow(spec, bus, chosen, options.json) if options.follow else _now(spec, bus, chosen, options)
+
+
+def _opened(spec: Spec, bus: Bus, chosen: Selection) -> DrawsOnBus:
+    return DrawsOnBus(spec, bus, schemas.look_up(spec, bus, ["draws"]), chosen)
+
+
+def _now(spec: Spec, bus: Bus, chosen: Selection, options: argparse.Namespace) -> int:
+    try:
+        source = _opened(spec, bus, chosen)
+    except UnknownTopic:
+        source = None
+    blocks = []
+    if source is not None:
+        with closing(source):
+            blocks = source.all()
+    if source is None or not any(len(block.weights) for block in blocks):
+        print(
+            f"streaminfer: no draws of {spec.name!r} on {options.bus} yet: start it with `streaminfer up`",
+            file=sys.stderr,
+        )
+        return 1
+    if options.netcdf:
+        api.write_netcdf(spec, blocks, options.netcdf)
+    if options.parquet:
+        api.write_parquet(source.rows(blocks), options.parquet)
+    if options.json:
+        for draw in source.rows(blocks):
+            print_json(draw.to_json())
+    elif not (options.netcdf or options.parquet):
+        _print(list(source.rows(blocks)))
+    return 0
+
+
+def _print(draws: list[Draw]) -> None:
+    """How many there are of each chain, and its last ones."""
+    chains: dict[tuple[int, int], list[Draw]] = {}
+    for draw in draws:
+        chains.setdefault((draw.subposterior, draw.chain), []).append(draw)
+    print(f"segment {draws[0].segment}: {counted(len(draws), 'draw')} of {counted(len(chains), 'chain')}")
+    last = [draw for _, chain in sorted(chains.items()) for draw in chain[-LAST:]]
+    names = _columns(last[0])
+    rows = [[str(draw.subposterior), str(draw.chain), str(draw.draw), *_cells(draw)] for draw in last]
+    print_table(["subposterior", "chain", "draw", *names], rows)
+    print(f"the last {LAST} of each chain; --json prints all, --netcdf and --parquet write files")
+
+
+def _columns(draw: Draw) -> list[str]:
+    labels = [
+        f"{name}[{', '.join(map(str, index))}]" if index else name
+        for name, value in draw.parameters.items()
+        for index in np.ndindex(value.shape)
+    ]
+    return labels[:NUMBERS]
+
+
+def _cells(draw: Draw) -> list[str]:
+    numbers = np.concatenate([value.ravel() for value in draw.parameters.values()])
+    return [f"{number:.6g}" for number in numbers[:NUMBERS].tolist()]
+
+
+def _follow(spec: Spec, bus: Bus, chosen: Selection, as_json: bool) -> int:
+    """Every draw once, those that are there first; a bus that is away is waited for."""
+    waits, source = Patience(log), None
+    try:
+        while True:
+            try:
+                source = source or _opened(spec, bus, chosen)
+                for draw in source.rows(source.poll(0.5)):
+                    if chosen.segment in {None, draw.segment}:
+                        _show(draw, as_json)
+                waits.worked()
+            except (Unavailable, UnknownTopic) as error:
+                time.sleep(waits.failed(f"waiting for draws: {error}"))
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if source is not None:
+            source.close()
+
+
+def _show(draw: Draw, as_json: bool) -> None:
+    if as_json:
+        print_json(draw.to_json())
+        return
+    numbers = "  ".join(f"{name} {cell}" for name, cell in zip(_columns(draw), _cells(draw), strict=True))
+    print(f"segment {draw.segment}  chain {draw.chain}  draw {draw.draw:>6}  {numbers}", flush=True)
