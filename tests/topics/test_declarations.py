@@ -19,7 +19,7 @@ from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.topics import declarations, formats, read
 from streaminfer.variational.methods import METHODS
-from streaminfer.wire import increments, panes, snapshots
+from streaminfer.wire import draws, increments, panes, sampler_states, snapshots
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
@@ -188,4 +188,6 @@ def test_the_code_writes_topics_that_are_declared() -> None:
     assert declarations()[increments.TOPIC].schema == "increment.avsc"
     assert declarations()[snapshots.TOPIC].schema == "snapshot.avsc"
     assert declarations()[panes.TOPIC].schema == "statistics.avsc"
+    assert declarations()[draws.TOPIC].schema == "draws.avsc"
+    assert declarations()[sampler_states.TOPIC].schema == "sampler-state.avsc"
     assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

@@ -1,0 +1,42 @@
+"""Units: chains of subposteriors, by number. A unit is what one writer owns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from streaminfer.sampling.settings import Settings
+
+
+class Span(NamedTuple):
+    """The events at the positions [start, end) of one data partition."""
+
+    partition: int
+    start: int
+    end: int
+
+
+Spans = tuple[Span, ...]
+"""A segment, or the share that a subposterior has of it: in the order of partitions."""
+
+
+class Unit(NamedTuple):
+    """Chain `chain` of subposterior `subposterior`, where there are `chains` of each of `subposteriors`."""
+
+    subposterior: int
+    chain: int
+    chains: int
+    subposteriors: int
+
+    @classmethod
+    def numbered(cls, number: int, settings: Settings) -> Self:
+        """Unit u = subposterior × chains + chain."""
+        return cls(*divmod(number, settings.chains), settings.chains, settings.subposteriors)
+
+    @property
+    def number(self) -> int:
+        """The number that topics, writers and randomness know it by."""
+        return self.subposterior * self.chains + self.chain
+
+    def has(self, partition: int) -> bool:
+        """Whether the events of a data partition are in its subposterior."""
+        return partition % self.subposteriors == self.subposterior
