@@ -22,14 +22,14 @@ class Declaration:
     schema: str | None
     schema_id: int | None
     key: str
-    partitions: Literal["data", "shard"]
+    partitions: Literal["data", "shard", "unit"]
     cleanup: Literal["delete", "compact"]
     retention_ms: int | None
     max_bytes: int
     writers: tuple[str, ...]
     readers: tuple[str, ...]
     only_with: tuple[str, ...] | None
-    """A spec must have one of these to have this topic: windows, or a method of inference; None: every spec has it."""
+    """A spec must have one of these to have this topic (see topics.yaml); None: every spec has it."""
     earlier: Mapping[int, str]
     """The files of the schemas that older versions wrote, by their ids."""
 

@@ -53,6 +53,20 @@ def master_writer(spec: Spec, shard: int) -> str:
     return f"{spec.name}.master.{shard}"
 
 
+def master_topic(spec: Spec) -> str:
+    """The topic whose partitions masters share out: who owns one is the master of that shard."""
+    return topic(spec, "increments" if spec.sampling is None else "posterior")
+
+
+def sampler_group(spec: Spec) -> str:
+    """Shares out the partitions of `sampler-state`: who owns one runs the chain of that unit."""
+    return f"{spec.name}.sampler"
+
+
+def sampler_writer(spec: Spec, unit: int) -> str:
+    return f"{spec.name}.sampler.{unit}"
+
+
 def shard_of(spec: Spec, key: bytes) -> int:
     """Which shard a key belongs to."""
     return partition_of(key, spec.shards)
@@ -65,8 +79,12 @@ def until_idle_group(spec: Spec) -> str:
 
 def declared(spec: Spec) -> dict[str, Declaration]:
     """The declarations of the topics that a spec has, by short name."""
-    has = {"windows"} if spec.inference.windowed else {spec.inference.method}
+    has = {spec.inference.method} | (_variational(spec) if spec.sampling is None else {"samplers"})
     return {name: each for name, each in declarations().items() if each.only_with is None or has & set(each.only_with)}
+
+
+def _variational(spec: Spec) -> set[str]:
+    return {"variational", "windows"} if spec.inference.windowed else {"variational"}
 
 
 def state_topics(spec: Spec) -> list[str]:
@@ -76,7 +94,8 @@ def state_topics(spec: Spec) -> list[str]:
 
 def topics_of(spec: Spec) -> list[Topic]:
     """Every topic of the spec's own, as declared; an external topic is not among them."""
-    counts = {"data": spec.data.partitions, "shard": spec.shards}
+    n_units = None if spec.sampling is None else spec.sampling.n_units
+    counts = {"data": spec.data.partitions, "shard": spec.shards, "unit": n_units}
     return [
         Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
         for d in declared(spec).values()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+_SIZES: Final = ("size", "after", "power", "floor")
 _WITHOUT_MEANING: Final = frozenset({"method", "chains", "draws", "thin", "warmup", "segment"})
 """How many draws there are, of how many events: what a draw is of does not depend on it."""
 
@@ -20,6 +21,12 @@ class StepRule:
     power: float = 0.0
     floor: float = 0.0
     accept: float | None = None
+
+    @property
+    def meaning(self) -> dict[str, float]:
+        """What decides on sizes."""
+        names = ("bias",) if self.bias is not None else ("accept",) if self.accept is not None else _SIZES
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,5 @@ class Settings:
     @property
     def meaning(self) -> dict[str, Any]:
         """The options that change what a draw means; only what is set."""
-        said = asdict(self)
-        if self.step is not None:
-            said["step"] = {name: value for name, value in asdict(self.step).items() if value is not None}
+        said = {**asdict(self), "step": None if self.step is None else self.step.meaning}
         return {name: value for name, value in said.items() if name not in _WITHOUT_MEANING and value is not None}

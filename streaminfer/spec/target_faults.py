@@ -25,6 +25,8 @@ ASKED: Final = ("kind", "options", "build", "rows", "log_likelihood", "log_prior
 BUILT: Final = ("fields", "labels", "dimension", "columns", "shapes")
 """What its models have as well."""
 EVENTS: Final = 8
+NEAR: Final = 3
+"""Places near 0, where no parameter leaves float64; as many are drawn from the prior."""
 MODERATE: Final = 1e6
 """A log density above this size leaves too few digits for differences."""
 VALUES: Final[Mapping[str, Callable[[np.random.Generator, Field], Numbers]]] = {
@@ -84,23 +86,23 @@ def _of_densities(target: Any, fields: tuple[Field, ...]) -> Iterator[str]:
     prior, logs = target.log_prior(theta), target.log_likelihood(theta, rows)
     yield from _of_array("log_prior()", prior, (len(theta),))
     yield from _of_array("log_likelihood()", logs, (len(theta), EVENTS))
-    near = np.isfinite(prior) & (np.abs(prior) <= MODERATE)
-    if not near.any():
+    moderate = np.abs(prior) <= MODERATE
+    if not moderate.any():
         yield "has a log_prior() that is not finite at its draws nor near 0, but theta is unconstrained"
-    theta, logs = theta[near], logs[near]
-    yield from _of_parameters(target, theta)
+    yield from _of_parameters(target, theta[-NEAR:])
     # Events of a user's own may be of a narrower domain than their fields; such rows say nothing.
-    good = (np.isfinite(logs) & (np.abs(logs) <= MODERATE)).all(axis=0)
+    possible = np.abs(logs) <= MODERATE
+    rows, possible = rows[possible[-NEAR:].all(axis=0)], possible[:, possible[-NEAR:].all(axis=0)]
     if hasattr(target, "gradient") and not isinstance(target, Derived):
-        yield from _of_gradients(target, theta, rows[good])
+        yield from _of_gradients(target, theta[moderate & possible.all(axis=1)], rows)
 
 
 def _places(target: Any, rng: np.random.Generator) -> Matrix:
-    """Draws from the prior if it has some, and places near 0, (k, d)."""
-    near = 0.3 * rng.standard_normal((3, target.dimension))
+    """Draws from the prior if it has some, and after them places near 0, (k, d)."""
+    near = 0.3 * rng.standard_normal((NEAR, target.dimension))
     if not hasattr(target, "sample_prior"):
         return near
-    drawn = np.asarray(target.sample_prior(rng, 3), dtype=np.float64)
+    drawn = np.asarray(target.sample_prior(rng, NEAR), dtype=np.float64)
     return np.concatenate([drawn, near]) if drawn.shape == near.shape else near
 
 

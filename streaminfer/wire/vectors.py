@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,19 @@ def cut(data: bytes, piece_bytes: int) -> list[bytes]:
     """Bytes in pieces; at least one, maybe empty."""
     step = piece_bytes - piece_bytes % _LITTLE.itemsize
     return [data[i : i + step] for i in range(0, len(data), step)] or [b""]
+
+
+def cut_together(data: Sequence[bytes], piece_bytes: int) -> list[list[bytes]]:
+    """Several bytes in pieces of all together: each has a share of every one, maybe empty. Raises BadValue."""
+    if piece_bytes < _LITTLE.itemsize:
+        raise BadValue("a record has no room for numbers: what they are of is too large")
+    whole, pieces, at = b"".join(data), [], 0
+    ends = list(accumulate(map(len, data)))
+    for piece in cut(whole, piece_bytes):
+        bounds = [min(max(end, at), at + len(piece)) - at for end in ends]
+        pieces.append([piece[begin:end] for begin, end in zip([0, *bounds], bounds, strict=False)])
+        at += len(piece)
+    return pieces
 
 
 def join(pieces: Sequence[bytes], size: int) -> NDArray[np.float64]:

@@ -17,9 +17,9 @@ from streaminfer.runtime import names
 from streaminfer.services import ROLES
 from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
-from streaminfer.spec.inference import METHODS
 from streaminfer.topics import declarations, formats, read
-from streaminfer.wire import increments, panes, snapshots
+from streaminfer.variational.methods import METHODS
+from streaminfer.wire import draws, increments, panes, sampler_states, snapshots
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
@@ -27,6 +27,8 @@ ROWS: list[dict[str, Any]] = DOCUMENT["topics"]
 FORMATS: list[dict[str, Any]] = DOCUMENT["formats"]
 REQUIRED = {"name", "about", "schema", "key", "partitions", "cleanup", "max_bytes", "writers", "readers"}
 FILES = sorted(path.name for path in FOLDER.glob("*.avsc"))
+COMING = {"sampler", "draws"}
+"""The service and the command of samplers, which have rights and are not there yet."""
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 
 
@@ -35,9 +37,9 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
     expected |= {"only_with", "earlier"} & row.keys()
-    assert set(row.get("only_with", [])) <= {"windows", *METHODS}
+    assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", *METHODS}
     assert set(row) == expected
-    assert row["partitions"] in {"data", "shard"}
+    assert row["partitions"] in {"data", "shard", "unit"}
     assert row["cleanup"] in {"delete", "compact"}
     assert row["about"]
     assert row["key"]
@@ -45,7 +47,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(ROLES) | set(COMMANDS)
+    known = set(ROLES) | set(COMMANDS) | COMING
     assert row["writers"]
     assert row["readers"]
     assert set(row["writers"]) | set(row["readers"]) <= known
@@ -147,10 +149,25 @@ def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) ->
             row["max_bytes"],
         )
         for row in ROWS
-        if windowed or row["name"] != "statistics"
+        if row["name"] not in ({"draws", "sampler-state"} if windowed else {"draws", "sampler-state", "statistics"})
     ]
     assert names.topics_of(spec) == expected
     assert names.topic(spec, "dead-letters") == "demo.dead-letters"
+
+
+@pytest.mark.parametrize("forget", [None, {"window_events": 9}], ids=str)
+def test_topics_of_samplers_have_a_partition_for_each_unit(forget: dict[str, float] | None) -> None:
+    document = {"name": "demo", "data": {"partitions": 7}, "model": {"kind": "bernoulli", "field": "y"}}
+    inference = {"method": "sgld", "chains": 3, "subposteriors": 2, "forget": forget}
+    variational, spec = parse_spec(document), parse_spec({**document, "inference": inference})
+    counts = {"events": 7, "posterior": 1, "draws": 6, "sampler-state": 6, "dead-letters": 1}
+    assert {topic.name: topic.partitions for topic in names.topics_of(spec)} == {
+        f"demo.{name}": count for name, count in counts.items()
+    }
+    assert names.state_topics(spec) == ["demo.posterior"]
+    assert (names.master_topic(variational), names.master_topic(spec)) == ("demo.increments", "demo.posterior")
+    assert (names.master_group(spec), names.master_writer(spec, 0)) == ("demo.master", "demo.master.0")
+    assert (names.sampler_group(spec), names.sampler_writer(spec, 5)) == ("demo.sampler", "demo.sampler.5")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -171,4 +188,6 @@ def test_the_code_writes_topics_that_are_declared() -> None:
     assert declarations()[increments.TOPIC].schema == "increment.avsc"
     assert declarations()[snapshots.TOPIC].schema == "snapshot.avsc"
     assert declarations()[panes.TOPIC].schema == "statistics.avsc"
+    assert declarations()[draws.TOPIC].schema == "draws.avsc"
+    assert declarations()[sampler_states.TOPIC].schema == "sampler-state.avsc"
     assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

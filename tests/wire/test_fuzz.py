@@ -20,7 +20,7 @@ from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read
 from streaminfer.runtime.loading.readers import read_avro
 from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Layout, Pane
-from streaminfer.wire import dead_letters, increments, panes, snapshots
+from streaminfer.wire import dead_letters, draws, increments, panes, sampler_states, snapshots
 from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.events.formats import format_of
@@ -28,7 +28,9 @@ from streaminfer.wire.events.json_events import EventFormat, decode_json
 from streaminfer.wire.events.rows import Table, pack
 from streaminfer.wire.panes import PanePlace, Shelf
 from streaminfer.wire.snapshots import Assembler, OtherSpec
+from tests.wire import chain_messages, test_draws, test_sampler_states
 from tests.wire.budget import INPUTS, PROMISED, examples
+from tests.wire.chain_messages import SIZE, UNIT
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
 from tests.wire.mutation import mutated
 
@@ -142,6 +144,68 @@ def test_panes_from_arbitrary_bytes(data: bytes) -> None:
 @given(mutated(PANES, LONGS))
 def test_panes_mutated(messages: list[bytes]) -> None:
     _add_panes(messages)
+
+
+DRAWS = [
+    data for size in (1 << 20, test_draws.TIGHT + 24) for _, data in draws.encode(chain_messages.draws(), 5, 9, size)
+]
+DRAWS_KEYS = [draws.Place(5, 4, 9, part).key for part in range(3)]
+
+
+def _add_draws(messages: list[bytes]) -> None:
+    held = draws.Assembler(FINGERPRINT, UNIT, SIZE)
+    for i, data in enumerate(messages):
+        with suppress(WireError):
+            found = held.add(DRAWS_KEYS[i % 3], data)
+            if found is not None:
+                made = found.draws
+                assert all(np.isfinite(each).all() for each in (made.values, made.weights, made.log_density, made.size))
+                assert made.values.shape == (len(made.weights), SIZE)
+                assert min(made.n_events, made.begin, made.end - made.begin, *made.counters) >= 0
+
+
+@examples("draws.add, arbitrary bytes")
+@given(BYTES)
+def test_draws_from_arbitrary_bytes(data: bytes) -> None:
+    _add_draws([data, b"\x00\x00\x00\x00\x0a" + data])
+
+
+@examples("draws.add, mutated")
+@given(mutated(DRAWS, LONGS))
+def test_draws_mutated(messages: list[bytes]) -> None:
+    _add_draws(messages)
+
+
+STATES = [
+    data for size in (1 << 20, test_sampler_states.TIGHT + 24)
+    for _, data in sampler_states.encode(chain_messages.state(), size)
+]  # fmt: skip
+STATE_KEYS = [f"part-{part}".encode() for part in (1, 2, 3, 0)]
+
+
+def _add_states(messages: list[bytes]) -> None:
+    for before in ([], STATES[:1]):
+        shelf = sampler_states.Shelf(FINGERPRINT, UNIT, 20)
+        for key, data in zip(STATE_KEYS, [*before, *messages], strict=False):
+            for name in (key, STATE_KEYS[-1]):
+                with suppress(WireError):
+                    shelf.add(name, data)
+        if shelf.newest is not None:
+            assert shelf.newest.values.size + shelf.newest.setup.size <= 20
+            assert np.isfinite(shelf.newest.values).all()
+            assert np.isfinite(shelf.newest.setup).all()
+
+
+@examples("sampler_states.add, arbitrary bytes")
+@given(BYTES)
+def test_states_from_arbitrary_bytes(data: bytes) -> None:
+    _add_states([data, b"\x00\x00\x00\x00\x0b" + data])
+
+
+@examples("sampler_states.add, mutated")
+@given(mutated(STATES, LONGS))
+def test_states_mutated(messages: list[bytes]) -> None:
+    _add_states(messages)
 
 
 @examples("increments.assemble, any panes")

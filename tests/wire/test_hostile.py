@@ -16,11 +16,12 @@ from streaminfer.runtime.folding import parts
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.spec import SpecError, load_spec, parse_spec
 from streaminfer.variational.increment import Layout
-from streaminfer.wire import dead_letters, increments
+from streaminfer.wire import dead_letters, draws, increments, sampler_states
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, WireError
 from streaminfer.wire.events.json_events import decode_json
 from streaminfer.wire.snapshots import Assembler
+from tests.wire import chain_messages
 from tests.wire.messages import FINGERPRINT, increment_record, snapshot_record
 
 MOST_BYTES = 64 << 20
@@ -150,6 +151,32 @@ def test_chunks_without_end_are_refused() -> None:
                 assembler.add(record)
 
     _bounded(act)
+
+
+def test_draws_and_states_that_announce_too_much_are_refused() -> None:
+    """Whatever a first part says of the rest, nothing is made ready for it."""
+    key, first = chain_messages.draws_record(n_draws=99_999, n_log_density=0, end=2**50, parts=10_000, log_density=b"")
+    state_key, head = chain_messages.head_record({"n_values": 2**50, "setup_parts": 9_999})
+
+    def act() -> None:
+        assert draws.Assembler(FINGERPRINT, chain_messages.UNIT, 300).add(key, first) is None
+        with pytest.raises(WireError, match="n_draws must fit a block"):
+            draws.Assembler(FINGERPRINT, chain_messages.UNIT, 1000).add(key, first)
+        with pytest.raises(WireError):
+            sampler_states.Shelf(FINGERPRINT, chain_messages.UNIT, 2**53).add(state_key, head)
+
+    _bounded(act)
+
+
+def test_spans_of_a_full_record() -> None:
+    spans = [{"partition": 2 * i + 1, "start": 0, "end": 0} for i in range(MIB // 6)]
+    key, data = chain_messages.draws_record(frontier=spans, n_events=0)
+    assert len(data) < MIB
+
+    def act() -> None:
+        assert draws.Assembler(FINGERPRINT, chain_messages.UNIT, 3).add(key, data) is not None
+
+    _bounded(act, 2 * MOST_BYTES)
 
 
 def test_a_manifest_of_a_million_chunks_is_refused() -> None:

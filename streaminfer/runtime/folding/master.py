@@ -41,7 +41,7 @@ class Master:
     ) -> None:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
-        self._member = bus.member(names.master_group(spec), [names.topic(spec, "increments")], instance)
+        self._member = bus.member(names.master_group(spec), [names.master_topic(spec)], instance)
         self._shards: dict[Partition, Shard] = {}
         self._restoring: dict[Partition, Shard] = {}
         self._owned: set[Partition] = set()
