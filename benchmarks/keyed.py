@@ -106,8 +106,8 @@ def _without_keys(bus: Bus, nothing: Ours) -> int:
 def _absorbed(bus: Bus, mine: Ours, work: Keyed) -> Outcome:
     first = _await(bus, mine, 1)
     last = _await(bus, mine, work.events)
-    if last.n_keys != work.keys:
-        raise Failed(f"{last.n_keys} keys in the posterior of {work.keys}")
+    if last.counts.n_keys != work.keys:
+        raise Failed(f"{last.counts.n_keys} keys in the posterior of {work.keys}")
     return ours.outcome(first, last, work.events, float("nan"))
 
 

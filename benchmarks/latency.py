@@ -71,7 +71,7 @@ def measure(folder: Path, url: str, rate: int, seconds: float) -> dict[str, floa
             running(["-m", "benchmarks.latency", url, names.data_topic(mine.spec), str(rate), str(seconds + WARM_S)])
         )
         while follower.snapshot.n_events < work.events:
-            sights += [Sight(time.time(), snapshot.frontier) for snapshot in follower.poll(0.2)]
+            sights += [Sight(time.time(), snapshot.frontier.positions) for snapshot in follower.poll(0.2)]
         appends = [Append(*entry) for entry in json.loads(output(feeder))]
     took = appends[-1].at - appends[0].at
     if work.events / took < SLOWEST * rate:

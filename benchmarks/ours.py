@@ -61,7 +61,7 @@ def absorb(ours: Ours, work: Workload, workers: int = 1) -> Outcome:
         stack.callback(follower.close)
         start(stack, ours, work.partitions, workers)
         first, last = follow(follower, work.events)
-    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.statistics, matrix(work)))
+    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.payload.statistics, matrix(work)))
 
 
 def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Outcome:

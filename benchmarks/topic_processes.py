@@ -55,7 +55,7 @@ def _follow(shards: Shards, documents: int) -> tuple[Snapshot, Snapshot]:
 def _check(mine: Ours, shards: Shards, corpus: Corpus) -> None:
     """Every word of every document was counted once."""
     total = given(corpus).learned.counts.sum()
-    counted = sum(head_of(mine.spec.model, each.statistics).n_words for each in shards.snapshots)
+    counted = sum(head_of(mine.spec.model, each.payload.statistics).n_words for each in shards.snapshots)
     if counted != total:
         raise Failed(f"{counted} words in the topics of {total:g}")
 

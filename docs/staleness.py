@@ -22,7 +22,9 @@ from streaminfer.models.lda.model import Lda
 from streaminfer.spec import Spec
 from streaminfer.variational import fold, methods
 from streaminfer.variational.base import too_old
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.counts import Counts
+from streaminfer.variational.frontier import Frontier
+from streaminfer.variational.increment import Change, Increment, Provenance
 from streaminfer.variational.lda import absorb, completion, start, topics
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
@@ -41,7 +43,7 @@ class Loss(NamedTuple):
 
 def streamed(spec: Spec, batches: Sequence[np.ndarray], held_out: np.ndarray, staleness: int, ramp: bool) -> float:
     """The mean log predictive density of held-out events after one pass."""
-    passed: list[Snapshot] = [replace(fold.start(spec.model, ""), frontier={0: 0})]
+    passed: list[Snapshot] = [replace(fold.start(spec.model, ""), frontier=Frontier({0: 0}))]
     for events in batches:
         for known in (passed[max(0, len(passed) - 1 - staleness)], passed[-1]):
             after, outcome = _folded(spec, passed[-1], known, events, ramp)
@@ -52,9 +54,10 @@ def streamed(spec: Spec, batches: Sequence[np.ndarray], held_out: np.ndarray, st
 
 
 def _folded(spec: Spec, newest: Snapshot, known: Snapshot, events: np.ndarray, ramp: bool) -> tuple[Snapshot, Outcome]:
-    given, at, n = methods.base_of(spec.model, spec.inference, known), newest.frontier[0], len(events)
+    given, at, n = methods.base_of(spec.model, spec.inference, known), newest.frontier.positions[0], len(events)
     learned = methods.learn(spec.model, spec.inference, given, events, None)
-    change = Increment("", "", "", 0, at, at + n, n, 0, 0, known.version, learned.score, learned.statistics)
+    came = Provenance("", "", "", 0, at, at + n, known.version)
+    change = Increment(came, Counts(n, score=learned.score), Change(learned.statistics))
     of_base = given.n_events if ramp else None
     return fold.add(spec.model, newest, change, 0, inference=spec.inference, base_events=of_base)
 

@@ -13,25 +13,25 @@ from benchmarks.proof import sum_of_squares
 from benchmarks.workload import matrix, spec
 from streaminfer.spec import parse_spec
 from streaminfer.variational import fold, methods
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.counts import Counts
+from streaminfer.variational.frontier import Frontier
+from streaminfer.variational.increment import Change, Increment, Provenance
 
 
 def main(task: Task) -> Outcome:
     made = parse_spec(json.loads(spec("bench", task.work)))
     model, inference, events = made.model, made.inference, matrix(task.work)
-    snapshot = replace(fold.start(model, made.fingerprint), frontier={0: 0})
+    snapshot = replace(fold.start(model, made.fingerprint), frontier=Frontier({0: 0}))
     began = time.time()
     for batch in np.split(events, range(inference.minibatch, len(events), inference.minibatch)):
-        at, known = snapshot.frontier[0], methods.base_of(model, inference, snapshot)
+        at, known = snapshot.frontier.positions[0], methods.base_of(model, inference, snapshot)
         step = methods.learn(model, inference, known, batch, None)
-        increment = Increment(
-            made.fingerprint, "bench", "", 0, at, at + len(batch), len(batch), 0, 0, snapshot.version, step.score,
-            step.statistics,
-        )  # fmt: skip
+        came = Provenance(made.fingerprint, "bench", "", 0, at, at + len(batch), snapshot.version)
+        increment = Increment(came, Counts(len(batch), score=step.score), Change(step.statistics))
         snapshot, _ = fold.add(model, snapshot, increment, snapshot.version, inference=inference)
         snapshot = replace(snapshot, version=snapshot.version + 1)
     ended = time.time()
-    return Outcome(snapshot.n_events, began, ended, sum_of_squares(model, snapshot.statistics, events))
+    return Outcome(snapshot.n_events, began, ended, sum_of_squares(model, snapshot.payload.statistics, events))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import Matrix
 from streaminfer.spec import Spec
 from streaminfer.variational.arena import Arena
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.counts import Counts
+from streaminfer.variational.frontier import Frontier
+from streaminfer.variational.increment import Change, Increment, Provenance
 from streaminfer.variational.lda import fold, learning, words
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
@@ -32,23 +34,22 @@ class Loop:
 
     def __init__(self, spec: Spec, scored: bool) -> None:
         self._spec, self._model, self._scored = spec, _lda(spec), scored
-        first = replace(words.start(self._model, spec.fingerprint), frontier={0: 0})
+        first = replace(words.start(self._model, spec.fingerprint), frontier=Frontier({0: 0}))
         self.block = Block(Arena(self._model.size), first)
         self._starts = learning.starts_of(self._model)
         self.local_s = 0.0
 
     def take(self, batch: Bagged) -> None:
-        at, model, inference = self.block.snapshot.frontier[0], self._model, self._spec.inference
+        at, model, inference = self.block.snapshot.frontier.positions[0], self._model, self._spec.inference
         shards = np.zeros(len(batch.labels), dtype=np.intp)
         if self._scored:
             statistics, found, _ = learning.learn(model, inference, [self.block], batch, shards, self._starts)
         else:
             statistics, found = self._learned(batch, shards), 0.0
         rows, keys = learning.by_word(batch, statistics, np.arange(len(batch.labels)))
-        increment = Increment(
-            self._spec.fingerprint, "bench", "", 0, at, at + batch.documents.n, batch.documents.n, 0, 0,
-            self.block.snapshot.version, found, rows, keys=keys,
-        )  # fmt: skip
+        n, version = batch.documents.n, self.block.snapshot.version
+        came = Provenance(self._spec.fingerprint, "bench", "", 0, at, at + n, version)
+        increment = Increment(came, Counts(n, score=found), Change(rows, keys=keys))
         snapshot, _ = fold.add(model, inference, self.block, increment)
         self.block = self.block._replace(snapshot=replace(snapshot, version=snapshot.version + 1))
 
@@ -90,7 +91,7 @@ def main(task: TopicTask) -> Learned:
     for batch in made:
         loop.take(batch)
     seconds = time.perf_counter() - began
-    counted = head_of(_lda(spec), loop.block.snapshot.statistics).n_words
+    counted = head_of(_lda(spec), loop.block.snapshot.payload.statistics).n_words
     nats = score(loop.topics(task.corpus), of.held_out)
     return Learned(of.learned.n, seconds, counted, nats, loop.local_s)
 

@@ -166,17 +166,18 @@ def print_summary(found: PosteriorSnapshot) -> None:
     """The posterior as a table."""
     snapshot, model = found.snapshot, found.spec.model
     print(heading(found))
-    counts = {"lost": snapshot.n_lost, "in dead-letters": snapshot.n_dead_lettered, "damped": snapshot.n_damped,
-              "rejected": snapshot.n_rejected}  # fmt: skip
-    rest = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
-    if snapshot.n_unconverged:
-        rest += f", {counted(snapshot.n_unconverged, 'event')} from steps that did not converge"
+    counts = snapshot.counts
+    named = {"lost": counts.n_lost, "in dead-letters": counts.n_dead_lettered, "damped": counts.n_damped,
+             "rejected": counts.n_rejected}  # fmt: skip
+    rest = "".join(f", {count:,} {name}" for name, count in named.items() if count)
+    if counts.n_unconverged:
+        rest += f", {counted(counts.n_unconverged, 'event')} from steps that did not converge"
     if found.spec.inference.windowed:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
-    elif snapshot.clocks:
+    elif snapshot.weighted:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
     print(f"{counted(found.n_events, 'event')}{rest}; {iso(snapshot.created_at)}")
-    uneven = unevenness(found.spec.inference.forget, snapshot.frontier) if found.key is None else None
+    uneven = unevenness(found.spec.inference.forget, snapshot.frontier.positions) if found.key is None else None
     if uneven is not None:
         print(f"{uneven}.")
     if snapshot.drift is not None and found.spec.drift is not None:

@@ -23,6 +23,7 @@ from streaminfer.runtime.telemetry import UpMetrics
 from streaminfer.services import ROLES
 from streaminfer.spec import Spec, load_spec
 from streaminfer.tables.kinds import kind_of
+from streaminfer.variational.counts import Totals
 
 NAME = 16
 """Characters of a name in the live line, which must have room for the counts."""
@@ -72,16 +73,17 @@ def command(options: argparse.Namespace) -> int:
 def ending(spec: Spec, job: Job, until_idle: bool) -> tuple[int, str]:
     """The exit code and the last line. A run that had nothing but dead letters has failed."""
     newest, new = job.follower.snapshot, job.progress
+    counts = Totals() if newest is None else newest.counts
     early = until_idle and not job.idle
     refused = until_idle and not early and new.dead_letters > 0 and new.events <= 0
     how = "stopped before all data was in the posterior" if early else "ended"
     if refused:
         how = "failed, every new event is a dead letter"
-    keys = f" of {counted(newest.n_keys, kind_of(spec).row)}" if newest and kind_of(spec).has_rows else ""
-    text = f"{spec.name}: {how}, {counted(newest.n_events if newest else 0, 'event')}{keys} in the posterior"
-    if newest is not None and newest.n_dead_lettered:
-        text += f", {counted(newest.n_dead_lettered, 'dead letter')}"
-        text += f", {new.dead_letters:,} of them new" if new.dead_letters < newest.n_dead_lettered else ""
+    keys = f" of {counted(counts.n_keys, kind_of(spec).row)}" if newest and kind_of(spec).has_rows else ""
+    text = f"{spec.name}: {how}, {counted(counts.n_events, 'event')}{keys} in the posterior"
+    if counts.n_dead_lettered:
+        text += f", {counted(counts.n_dead_lettered, 'dead letter')}"
+        text += f", {new.dead_letters:,} of them new" if new.dead_letters < counts.n_dead_lettered else ""
         commonest = job.reasons().commonest
         text += f"; most common reason: {commonest}" if commonest else ""
     return (1 if early or refused else 0), text
@@ -110,17 +112,17 @@ class Rate:
 def describe(spec: Spec, status: Status, rate: Rate) -> str:
     """The live status line."""
     snapshot = status.snapshot
-    events = snapshot.n_events if snapshot is not None else 0
+    counts = Totals() if snapshot is None else snapshot.counts
     name = spec.name if len(spec.name) <= NAME else f"{spec.name[: NAME - 3]}..."
-    parts = [f"{name}: {counted(events, 'event')} in the posterior"]
-    if snapshot is not None and snapshot.n_dead_lettered:  # early, so that a narrow terminal shows it
-        parts.append(counted(snapshot.n_dead_lettered, "dead letter"))
+    parts = [f"{name}: {counted(counts.n_events, 'event')} in the posterior"]
+    if counts.n_dead_lettered:  # early, so that a narrow terminal shows it
+        parts.append(counted(counts.n_dead_lettered, "dead letter"))
     parts.append(f"{status.behind:,} to come")
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.append(f"loaded {bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10)}")
-    parts.append(f"{rate.add(events):,.0f}/s")
+    parts.append(f"{rate.add(counts.n_events):,.0f}/s")
     if snapshot is not None and kind_of(spec).has_rows:
-        parts.append(counted(snapshot.n_keys, kind_of(spec).row))
+        parts.append(counted(counts.n_keys, kind_of(spec).row))
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")
     parts.append(f"{counted(status.alive, 'process', 'processes')}, {counted(status.restarts, 'restart')}")
     return ", ".join(parts)

@@ -19,10 +19,11 @@ def check(spec: Spec, bus: Bus, snapshots: Iterable[Snapshot]) -> str:
     topic = names.data_topic(spec)
     found = bus.topic_id(topic)
     for snapshot in snapshots:
-        if snapshot.topic_id not in {"", found}:
+        learned = snapshot.frontier.topic_id
+        if learned not in {"", found}:
             raise Fatal(
                 f"{topic}: the topic was deleted and created again (its id is {found}, the posterior has learned from "
-                f"{snapshot.topic_id}), so the frontier of the posterior is not valid for it. To learn from the new "
+                f"{learned}), so the frontier of the posterior is not valid for it. To learn from the new "
                 "topic, give the spec a new name; the old posterior stays as it is."
             )
     return found

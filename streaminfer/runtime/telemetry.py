@@ -97,22 +97,23 @@ class MasterMetrics(_Metrics):
         """
         self._shards[shard], self._effective[shard] = snapshot, n_effective
         whole = together(list(self._shards.values()), shared)
+        counts = whole.counts
         self.snapshots.inc()
         self.version.set(whole.version)
-        self.events.set(whole.n_events)
+        self.events.set(counts.n_events)
         self.effective.set((min if shared else sum)(self._effective.values()))
-        self.lost.set(whole.n_lost)
-        self.dead_lettered.set(whole.n_dead_lettered)
-        self.damped.set(whole.n_damped)
-        self.rejected.set(whole.n_rejected)
-        self.unconverged.set(whole.n_unconverged)
-        self.keys.set(whole.n_keys)
-        self.expired.set(whole.n_expired)
+        self.lost.set(counts.n_lost)
+        self.dead_lettered.set(counts.n_dead_lettered)
+        self.damped.set(counts.n_damped)
+        self.rejected.set(counts.n_rejected)
+        self.unconverged.set(counts.n_unconverged)
+        self.keys.set(counts.n_keys)
+        self.expired.set(counts.n_expired)
         if whole.drift is not None:
             self.alarms.set(whole.drift.n_alarms)
             self.drift.set(whole.drift.log_evidence)
-        if whole.n_events:
-            self.score.set(whole.score / whole.n_events if scored else math.nan)
+        if counts.n_events:
+            self.score.set(counts.score / counts.n_events if scored else math.nan)
 
     def left(self, shard: int) -> None:
         """Another master has the shard now."""

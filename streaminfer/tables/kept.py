@@ -37,9 +37,10 @@ def keeping_of(model: Model, inference: Inference) -> Keeping | None:
 
 def passed(snapshot: Snapshot, partition: int) -> tuple[int | None, int]:
     """The positions [start, last) of a partition that a snapshot has batches of; no start if it knows nothing."""
-    frontier = snapshot.frontier.get(partition, -1)
-    last = max(frontier, snapshot.ends.get(partition, -1)) if snapshot.epoch else frontier
-    return snapshot.starts.get(partition), last
+    frontier = snapshot.frontier
+    position = frontier.positions.get(partition, -1)
+    last = max(position, frontier.ends.get(partition, -1)) if frontier.epoch else position
+    return frontier.starts.get(partition), last
 
 
 class _Stored:
@@ -59,8 +60,9 @@ class _Stored:
 
 def _near(full: Snapshot, snapshot: Snapshot) -> Snapshot:
     """Raises DomainError if what is kept sums to something else than the snapshot."""
-    scale = 1 + np.abs(snapshot.statistics).max(initial=0.0)
-    if not np.allclose(full.statistics, snapshot.statistics, rtol=SAME, atol=SAME * scale):
+    has, said = full.payload.statistics, snapshot.payload.statistics
+    scale = 1 + np.abs(said).max(initial=0.0)
+    if not np.allclose(has, said, rtol=SAME, atol=SAME * scale):
         raise DomainError("they sum to other statistics than the snapshot's")
     return full
 
@@ -91,15 +93,16 @@ class KeptPanes:
 
     def whole(self, snapshot: Snapshot) -> Snapshot:
         clocks = self._rule.restored(self._model, snapshot, self._stored.panes)
-        full = replace(snapshot, clocks=clocks, statistics=total(self._model, clocks))
+        held = replace(snapshot.payload, clocks=clocks, statistics=total(self._model, clocks))
+        full = replace(snapshot, payload=held)
         if full.n_effective != snapshot.n_effective:
             counts = f"they have {full.n_effective:,.15g} events and the snapshot says {snapshot.n_effective:,.15g}"
             raise DomainError(counts)
         return _near(full, snapshot)
 
     def changes(self, old: Snapshot, new: Snapshot) -> Iterator[Kept]:
-        for index, clock in new.clocks.items():
-            if clock is not old.clocks.get(index):
+        for index, clock in new.payload.clocks.items():
+            if clock is not old.payload.clocks.get(index):
                 yield from _differences(index, self._panes(old, index), self._panes(new, index))
 
     def find(self, snapshot: Snapshot, place: Place) -> Kept | None:
@@ -107,7 +110,7 @@ class KeptPanes:
         return None if pane is None else Kept(place, pane.n_events, pane.statistics)
 
     def _panes(self, snapshot: Snapshot, clock: int) -> Panes:
-        found = snapshot.clocks.get(clock)
+        found = snapshot.payload.clocks.get(clock)
         return {} if found is None or found.window is None else found.window.panes
 
     def summary(self, snapshot: Snapshot) -> Snapshot:
@@ -138,18 +141,18 @@ class KeptBatches:
             if min(found) != start or max(found) >= last:
                 raise DomainError(f"those of partition {index} are not of [{start}, {last})")
         full = memoized.with_batches(model, snapshot, {index: tree.of(model, found) for index, found in stored.items()})
-        has, said = (full.n_batches, full.n_events), (snapshot.n_batches, snapshot.n_events)
+        has, said = (full.payload.n_batches, full.n_events), (snapshot.payload.n_batches, snapshot.n_events)
         if has != said:
             raise DomainError(f"there are {has[0]} with {has[1]} events and the snapshot says {said[0]} with {said[1]}")
         return _near(full, snapshot)
 
     def changes(self, old: Snapshot, new: Snapshot) -> Iterator[Kept]:
-        for index, batches in new.batches.items():
-            if batches is not (before := old.batches.get(index, Tree())):
+        for index, batches in new.payload.batches.items():
+            if batches is not (before := old.payload.batches.get(index, Tree())):
                 yield from _differences(index, {}, tree.changes(before, batches))
 
     def find(self, snapshot: Snapshot, place: Place) -> Kept | None:
-        batches = snapshot.batches.get(place.clock, Tree())
+        batches = snapshot.payload.batches.get(place.clock, Tree())
         i = batches.find(place.at)
         if i is None:
             return None

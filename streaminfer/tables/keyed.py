@@ -45,9 +45,10 @@ class Keyed:
         self.rows = Arena(self.row_size)
 
     def missing(self, snapshot: Snapshot) -> str | None:
-        if len(self.rows) == snapshot.n_keys:
+        n_keys = snapshot.counts.n_keys
+        if len(self.rows) == n_keys:
             return None
-        many = f"{snapshot.n_keys} key{'' if snapshot.n_keys == 1 else 's'}"
+        many = f"{n_keys} key{'' if n_keys == 1 else 's'}"
         return f"the newest snapshot has {many} and the log {len(self.rows)}"
 
     def may_hide(self, label: bytes) -> bool:
@@ -69,11 +70,11 @@ class Keyed:
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """Drops some of the idle keys, and fits a pooled prior if that is due."""
-        n_expired = self.snapshot.n_expired
+        n_expired = self.snapshot.counts.n_expired
         if self._rules.expire_after is not None:
             self.snapshot = keyed.expire(self.rows, self.snapshot, self._rules, self._most_dirty, ends())
         if self._spec.pooled:
-            self._pool(before, all_gone=self.snapshot.n_expired - n_expired < self._most_dirty)
+            self._pool(before, all_gone=self.snapshot.counts.n_expired - n_expired < self._most_dirty)
 
     def _pool(self, before: Snapshot, all_gone: bool) -> None:
         """Fits the prior if the data rests, or there are a quarter more events than at the last time.
@@ -81,12 +82,14 @@ class Keyed:
         `n_pooled` is `n_events` only if the prior is that of the keys as they are: not if idle ones are still to go.
         """
         now, final = self.snapshot, self._resting and all_gone
+        counts, fewer = now.counts, max(0, now.n_events - 1)
         self._resting = False
-        if final or now.n_events >= GROWTH * now.n_pooled:
-            n_pooled = now.n_events if all_gone else max(0, now.n_events - 1)
-            self.snapshot = replace(now, prior=pooled(self._spec, self.rows), n_pooled=n_pooled)
-        elif now.n_expired != before.n_expired:
-            self.snapshot = replace(now, n_pooled=max(0, min(now.n_pooled, now.n_events - 1)))
+        if final or counts.n_events >= GROWTH * counts.n_pooled:
+            held = replace(now.payload, prior=pooled(self._spec, self.rows))
+            counts = replace(counts, n_pooled=counts.n_events if all_gone else fewer)
+            self.snapshot = replace(now, payload=held, counts=counts)
+        elif counts.n_expired != before.counts.n_expired:
+            self.snapshot = replace(now, counts=replace(counts, n_pooled=min(counts.n_pooled, fewer)))
 
     @property
     def full(self) -> bool:
@@ -94,7 +97,8 @@ class Keyed:
 
     @property
     def restless(self) -> bool:
-        unpooled = self._spec.pooled and self.snapshot.n_pooled != self.snapshot.n_events
+        counts = self.snapshot.counts
+        unpooled = self._spec.pooled and counts.n_pooled != counts.n_events
         return unpooled or passes.unfixed(self._spec.inference, self.snapshot)
 
     def rest(self, ends: Mapping[int, int]) -> str:
@@ -116,5 +120,5 @@ class Keyed:
     def described(self, snapshot: Snapshot) -> Described:
         """What all keys start from."""
         model = model_of(self._spec, snapshot)
-        posterior = model.posterior(snapshot.statistics)
+        posterior = model.posterior(snapshot.payload.statistics)
         return Described(self._spec.kind, posterior.family, model.exactness, posterior.natural)

@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     row_size: Callable[[Spec], int]
     """Numbers of the statistics of a row."""
     check: Callable[[Spec, Snapshot], None]
-    """Raises DomainError if the statistics of a manifest give no posterior, BadValue if its prior is not one."""
+    """Raises DomainError if the payload of a manifest gives no posterior, BadValue if its prior is not one."""
     proper: Callable[[Spec, Matrix], bool]
     """Whether statistics of rows give a posterior."""
     complete: Callable[[Spec, Arena, Snapshot], bool]
@@ -100,14 +100,23 @@ def _size(spec: Spec) -> int:
 
 def _check_posterior(spec: Spec, snapshot: Snapshot) -> None:
     """All that a master or worker goes on from, and what is published."""
+    _check_average(spec, snapshot)
     model_of(spec, snapshot)
-    method, clocks = method_of(spec.inference), snapshot.clocks.values()
+    method, held = method_of(spec.inference), snapshot.payload
     derived = (each(spec.model, spec.inference, snapshot) for each in (method.iterate, method.published))
-    require_proper(spec.model, snapshot.statistics, *(clock.statistics for clock in clocks), *derived)
+    require_proper(spec.model, held.statistics, *(clock.statistics for clock in held.clocks.values()), *derived)
 
 
 def _check_head(spec: Spec, snapshot: Snapshot) -> None:
-    words.head_of(lda_of(spec), snapshot.statistics)
+    _check_average(spec, snapshot)
+    words.head_of(lda_of(spec), snapshot.payload.statistics)
+
+
+def _check_average(spec: Spec, snapshot: Snapshot) -> None:
+    held, step = snapshot.payload, spec.inference.step
+    averaged = step is not None and step.constant is not None and not kind_of(spec).has_rows  # else it is in the rows
+    if (held.average is not None) != (averaged and held.n_steps > 0):
+        raise DomainError("an average must exist if and only if steps are constant and one was taken")
 
 
 def _proper(spec: Spec, rows: Matrix) -> bool:
@@ -115,7 +124,7 @@ def _proper(spec: Spec, rows: Matrix) -> bool:
 
 
 def _complete(_spec: Spec, arena: Arena, snapshot: Snapshot) -> bool:
-    return len(arena) == snapshot.n_keys
+    return len(arena) == snapshot.counts.n_keys
 
 
 def _single(spec: Spec, _shard: int) -> Table:

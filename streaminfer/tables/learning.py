@@ -12,8 +12,9 @@ from streaminfer.models.lda.model import INCREMENT_BYTES, word_bytes
 from streaminfer.models.model import Vector
 from streaminfer.spec import Spec
 from streaminfer.variational import base, keyed, methods
+from streaminfer.variational.counts import Counts
 from streaminfer.variational.forgetting import rules
-from streaminfer.variational.increment import ByKey, Increment
+from streaminfer.variational.increment import ByKey, Change, Increment
 from streaminfer.variational.lda import learning
 from streaminfer.variational.lda.learning import ShardOf
 from streaminfer.variational.lda.words import Block
@@ -33,14 +34,11 @@ class Taken(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What a minibatch teaches one shard: all that an increment says of its events."""
+    """What a minibatch teaches one shard, and the version that it was learned from."""
 
-    n_events: int
     base_version: int
-    statistics: Vector
-    score: float = 0.0
-    n_unconverged: int = 0
-    keys: ByKey | None = None
+    counts: Counts
+    payload: Change
 
 
 class Learning(Protocol):
@@ -79,10 +77,11 @@ class SingleLearning:
         if shards and shards[0].snapshot.version != self._base.version:
             self._base = methods.base_of(spec.model, spec.inference, shards[0].snapshot)
         step = methods.learn(spec.model, spec.inference, self._base, events, weights, own)
-        return [Lesson(len(events), self._base.version, *step)]
+        counts = Counts(len(events), n_unconverged=step.n_unconverged, score=step.score)
+        return [Lesson(self._base.version, counts, Change(step.statistics))]
 
     def nothing(self) -> Lesson:
-        return Lesson(0, self._base.version, self._spec.model.empty())
+        return Lesson(self._base.version, Counts(), Change(self._spec.model.empty()))
 
     def dated(self, increment: Increment, taken: Taken) -> Increment:
         events = taken.events.numbers
@@ -120,7 +119,7 @@ class KeyedLearning:
 
 
 def _of_keys(learned: keyed.LearnedKeys) -> Lesson:
-    return Lesson(int(learned.keys.counts.sum()), 0, learned.statistics, keys=learned.keys)
+    return Lesson(0, Counts(int(learned.keys.counts.sum())), Change(learned.statistics, keys=learned.keys))
 
 
 def _some(learned: keyed.LearnedKeys, rows: keyed.Groups) -> keyed.LearnedKeys:
@@ -153,7 +152,8 @@ class WordLearning:
         for i, block in enumerate(shards):
             statistics, keys = learning.by_word(batch, step.statistics, np.flatnonzero(which == i))
             score = step.score if i == 0 else 0.0
-            made.append(Lesson(batch.documents.n, block.snapshot.version, statistics, score, step.n_unconverged, keys))
+            counts = Counts(batch.documents.n, n_unconverged=step.n_unconverged, score=score)
+            made.append(Lesson(block.snapshot.version, counts, Change(statistics, keys=keys)))
         return made
 
     def _shards_of(self, labels: Sequence[bytes], shards: Sequence[Block]) -> ShardOf:

@@ -11,13 +11,13 @@ from streaminfer.variational.snapshot import Snapshot
 
 def unfixed(inference: Inference, snapshot: Snapshot) -> bool:
     """Whether there are several passes and nothing says yet where each ends."""
-    return inference.n_epochs > 1 and not snapshot.ends
+    return inference.n_epochs > 1 and not snapshot.frontier.ends
 
 
 def fixed(snapshot: Snapshot, ends: Mapping[int, int]) -> tuple[Snapshot, str]:
     """Makes the data that exists now, up to its ends, that of every pass."""
     found = epochs.fixed(snapshot, ends)
-    return found, f"every pass ends at {dict(found.ends)}"
+    return found, f"every pass ends at {dict(found.frontier.ends)}"
 
 
 def turned(inference: Inference, snapshot: Snapshot) -> Snapshot:

@@ -31,6 +31,6 @@ def pooled(spec: Spec, arena: Arena) -> str | None:
 
 def model_of(spec: Spec, snapshot: Snapshot) -> Model:
     """The spec's model, with the prior of a snapshot if it has one; raises DomainError if that is not a prior."""
-    if snapshot.prior is None or not spec.pooled:
+    if snapshot.payload.prior is None or not spec.pooled:
         return spec.model
-    return prior_from(conjugate(spec.model), snapshot.prior)
+    return prior_from(conjugate(spec.model), snapshot.payload.prior)

@@ -38,7 +38,8 @@ class Single:
         self.rows = Arena(0)
 
     def missing(self, snapshot: Snapshot) -> str | None:
-        return None if snapshot.n_keys == 0 else f"{snapshot.n_keys} keys, and the spec has no key"
+        n_keys = snapshot.counts.n_keys
+        return None if n_keys == 0 else f"{n_keys} keys, and the spec has no key"
 
     def may_hide(self, label: bytes) -> bool:
         return False

@@ -79,15 +79,16 @@ class Words:
         if row == NONE:
             row = arena.add(label, 0)
             arena.statistics[row] = arena.counts[row] = arena.stamps[row] = arena.n_effective[row] = 0.0
-            arena.newest[row] = words.head_of(self._model, self.snapshot.statistics).log_weight
+            arena.newest[row] = words.head_of(self._model, self.snapshot.payload.statistics).log_weight
         arena.counts[row] = max(arena.counts[row], UNREADABLE if count is None else count) + 1
         arena.dirty[row] = True
         return True
 
     def taken_back(self, snapshot: Snapshot) -> Snapshot:
-        head, n_rows = words.head_of(self._model, snapshot.statistics), len(self.rows.labels)
+        head, n_rows = words.head_of(self._model, snapshot.payload.statistics), len(self.rows.labels)
         n_words = words.counted(self.rows.counts[:n_rows])
-        return replace(snapshot, n_keys=len(self.rows), statistics=head._replace(n_words=n_words).vector())
+        held = replace(snapshot.payload, statistics=head._replace(n_words=n_words).vector())
+        return replace(snapshot, payload=held, counts=replace(snapshot.counts, n_keys=len(self.rows)))
 
     def fold(self, increment: Increment, fresh_from: int, base_events: int) -> Outcome:
         self.snapshot, outcome = fold.add(
@@ -154,8 +155,8 @@ class KeptWordBatches:
 
     def whole(self, snapshot: Snapshot) -> Snapshot:
         model, batches = self._table.model, self.batches
-        if len(batches) != snapshot.n_batches:
-            raise DomainError(f"there are {len(batches)} and the snapshot says {snapshot.n_batches}")
+        if len(batches) != snapshot.payload.n_batches:
+            raise DomainError(f"there are {len(batches)} and the snapshot says {snapshot.payload.n_batches}")
         for place, _ in batches:
             start, last = passed(snapshot, place.partition)
             if start is None or not start <= place.begin < last:
@@ -165,7 +166,7 @@ class KeptWordBatches:
         n_events = sum(batch.n_events for _, batch in batches)
         if n_events > snapshot.n_events:
             raise DomainError(f"they have {n_events} events and the snapshot says {snapshot.n_events}")
-        sums, said = batches.sums(model.size), words.head_of(model, snapshot.statistics).sums
+        sums, said = batches.sums(model.size), words.head_of(model, snapshot.payload.statistics).sums
         if n_events == snapshot.n_events and (np.abs(sums - said) > SAME * (1 + said.sum())).any():
             raise DomainError(f"they sum to {sums.sum():,.15g} words and the snapshot says {said.sum():,.15g}")
         batches.changed.clear()

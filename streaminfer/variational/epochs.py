@@ -25,31 +25,38 @@ OPTION: Final = Option(
 
 def met(snapshot: Snapshot, found: Mapping[int, int], kept: bool) -> Snapshot:
     """A snapshot that knows partitions, each from its first frontier on; `kept` where the starts matter later."""
-    new = {index: start for index, start in found.items() if index not in snapshot.frontier}
+    known = snapshot.frontier
+    new = {index: start for index, start in found.items() if index not in known.positions}
     if not new:
         return snapshot
-    return replace(
-        snapshot,
-        frontier={**snapshot.frontier, **new},
-        starts={**snapshot.starts, **new} if kept else snapshot.starts,
-        ends={**snapshot.ends, **new} if snapshot.ends else snapshot.ends,
+    frontier = replace(
+        known,
+        positions={**known.positions, **new},
+        starts={**known.starts, **new} if kept else known.starts,
+        ends={**known.ends, **new} if known.ends else known.ends,
     )
+    return replace(snapshot, frontier=frontier)
 
 
 def fixed(snapshot: Snapshot, ends: Mapping[int, int]) -> Snapshot:
     """A snapshot of the first pass with the ends of every pass; no frontier is beyond them."""
-    return replace(snapshot, ends={index: max(at, ends.get(index, at)) for index, at in snapshot.frontier.items()})
+    frontier = snapshot.frontier
+    found = {index: max(at, ends.get(index, at)) for index, at in frontier.positions.items()}
+    return replace(snapshot, frontier=replace(frontier, ends=found))
 
 
 def turned(snapshot: Snapshot, n_epochs: int) -> Snapshot:
     """A snapshot at the start of the next pass where this one is at its end and another is to come."""
+    frontier = snapshot.frontier
     while (
-        snapshot.ends
-        and snapshot.epoch < n_epochs - 1
-        and all(snapshot.frontier[index] >= end for index, end in snapshot.ends.items())
+        frontier.ends
+        and frontier.epoch < n_epochs - 1
+        and all(frontier.positions[index] >= end for index, end in frontier.ends.items())
     ):
-        snapshot = replace(snapshot, epoch=snapshot.epoch + 1, frontier=dict(snapshot.starts), n_unconverged=0)
-    return snapshot
+        frontier = replace(frontier, epoch=frontier.epoch + 1, positions=dict(frontier.starts))
+    if frontier is snapshot.frontier:
+        return snapshot
+    return replace(snapshot, frontier=frontier, counts=replace(snapshot.counts, n_unconverged=0))
 
 
 def is_first(epoch: int, begin: int, end: int | None) -> bool:
@@ -59,4 +66,5 @@ def is_first(epoch: int, begin: int, end: int | None) -> bool:
 
 def counts(snapshot: Snapshot, increment: Increment) -> bool:
     """Whether an increment has events that none before it had."""
-    return is_first(increment.epoch, increment.begin, snapshot.ends.get(increment.partition))
+    came = increment.provenance
+    return is_first(came.epoch, came.begin, snapshot.frontier.ends.get(came.partition))

@@ -15,11 +15,12 @@ from streaminfer.variational.base import too_old
 from streaminfer.variational.drift import watching
 from streaminfer.variational.drift.reaction import hastened
 from streaminfer.variational.forgetting.decay import Forgetting
+from streaminfer.variational.held import Held
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import adding, method_of
 from streaminfer.variational.outcomes import Outcome, place
 from streaminfer.variational.settings import PLAIN, Drift, Inference
-from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.snapshot import Snapshot, dropped
 
 LARGEST_SCORE: Final = 1e300
 """Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
@@ -27,7 +28,7 @@ LARGEST_SCORE: Final = 1e300
 
 def start(model: Model, fingerprint: str) -> Snapshot:
     """The prior: no event, no partition known."""
-    return Snapshot(fingerprint, 0, model.empty(), {})
+    return Snapshot(fingerprint, 0, Held(model.empty()))
 
 
 def add(
@@ -59,7 +60,7 @@ def add(
             now = _reacting(snapshot, forgetting, watch)
             taken, outcome = method.fold(model, inference, snapshot, increment, fresh_from, now)
     if not outcome.moved:
-        return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
+        return dropped(snapshot), outcome
     if forgetting is not None and (outcome is Outcome.REJECTED or not increment.n_events):
         taken = adding.passed(model, taken, increment, forgetting)
     return accounted(taken, snapshot, increment, outcome, watch), outcome
@@ -76,19 +77,20 @@ def accounted(
     first = epochs.counts(before, increment)
     rejected = increment.n_events if outcome is Outcome.REJECTED else 0
     absorbed = increment.n_events - rejected if first else 0
-    return replace(
-        taken,
-        frontier={**before.frontier, increment.partition: increment.end},
-        reached={**before.reached, increment.partition: increment.reached} if increment.reached else before.reached,
-        n_lost=before.n_lost + (increment.n_lost if first else 0),
-        n_dead_lettered=before.n_dead_lettered + (increment.n_dead_lettered if first else 0),
-        n_damped=before.n_damped + (increment.n_events if outcome is Outcome.DAMPED else 0),
-        n_rejected=max(0, before.n_rejected + (rejected if first else before.n_events - taken.n_events)),
-        n_unconverged=before.n_unconverged + (0 if rejected else increment.n_unconverged),
-        score=_bounded(before.score + (increment.score if absorbed else 0.0)),
-        staleness=max(before.staleness, before.version - increment.base_version if increment.n_events else 0),
-        drift=watched(before, increment, absorbed, watch),
+    old, new = before.counts, increment.counts
+    behind = before.version - increment.provenance.base_version if new.n_events else 0
+    counts = replace(
+        taken.counts,
+        n_lost=old.n_lost + (new.n_lost if first else 0),
+        n_dead_lettered=old.n_dead_lettered + (new.n_dead_lettered if first else 0),
+        n_damped=old.n_damped + (new.n_events if outcome is Outcome.DAMPED else 0),
+        n_rejected=max(0, old.n_rejected + (rejected if first else old.n_events - taken.n_events)),
+        n_unconverged=old.n_unconverged + (0 if rejected else new.n_unconverged),
+        score=_bounded(old.score + (new.score if absorbed else 0.0)),
+        staleness=max(old.staleness, behind),
     )
+    frontier, drift = before.frontier.after(increment.provenance), watched(before, increment, absorbed, watch)
+    return replace(taken, frontier=frontier, counts=counts, drift=drift)
 
 
 def _bounded(score: float) -> float:
@@ -111,5 +113,6 @@ def watched(snapshot: Snapshot, increment: Increment, absorbed: int, watch: Drif
     state = watching.started(snapshot.drift, watch.block_events)
     if absorbed == 0:
         return state
-    scored = watching.Scored(increment.partition, increment.end, absorbed, increment.score)
+    came = increment.provenance
+    scored = watching.Scored(came.partition, came.end, absorbed, increment.counts.score)
     return watching.step(state, scored, watch.events_per_false_alarm, snapshot.n_events + absorbed)

@@ -9,6 +9,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.variational.counts import Counts
+from streaminfer.variational.forgetting.reached import Reached
+
 
 class Pane(NamedTuple):
     """The events of one stretch of a window."""
@@ -23,14 +26,15 @@ Panes = Mapping[int, Pane]
 class ByKey(NamedTuple):
     """The events of an increment by their keys, all different: (k,) each, in one order.
 
-    `stamps` are the newest records' timestamps in milliseconds since 1970, `oldest` the oldest records'; `n_effective`
-    and `newest` are as in `Increment`, where events are forgotten by time.
+    Timestamps of records are in milliseconds since 1970. `n_effective` and `newest` are those of `Change`, key by key.
     """
 
     labels: Sequence[bytes]
     counts: NDArray[np.float64]
     stamps: NDArray[np.float64]
+    """The newest record's timestamp."""
     oldest: NDArray[np.float64]
+    """The oldest record's timestamp."""
     n_effective: NDArray[np.float64]
     newest: NDArray[np.float64]
 
@@ -51,35 +55,49 @@ class Layout(NamedTuple):
         return self.labels != "none"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Increment:
-    """Statistics of the events at positions [begin, end) of one data partition, with their provenance.
-
-    `n_unconverged` of the events were learned by an algorithm that had not converged.
-
-    Where events are forgotten by time, `newest` is the newest event's time in seconds since 1970 and `n_effective` the
-    sum of the weights, which are as of that time. Where there is a window, `panes` have the statistics, and
-    `statistics` are those of no event; events that are too old when the newest has come are in no pane.
-    With `keys` the statistics are (k, size), a row for each key. Where times matter, `reached` is what the partition's
-    events say of them up to `end`.
-    """
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where an increment comes from: the events at positions [begin, end) of one data partition."""
 
     fingerprint: str
+    """That of the spec."""
     writer: str
+    """The process that made it."""
     topic: str
     partition: int
     begin: int
     end: int
-    n_events: int
-    n_dead_lettered: int
-    n_lost: int
-    base_version: int
-    score: float
-    statistics: NDArray[np.float64]
+    base_version: int = 0
+    """The version that it was learned from."""
     epoch: int = 0
-    n_unconverged: int = 0
+    """The pass over the data, from 0."""
+    reached: Reached = ()
+    """The time that the partition has reached at `end`, if times matter."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """The payload of an increment: what its events add to the statistics."""
+
+    statistics: NDArray[np.float64]
+    """(size,), or with `keys` (k, size), a row for each key; those of no event if they are in `panes`."""
     n_effective: float = 0.0
+    """If events are forgotten by time: the sum of their weights as of `newest`."""
     newest: float = 0.0
+    """The newest event's time in seconds since 1970, if events are forgotten by time."""
     panes: Panes = field(default_factory=dict)
+    """The statistics by pane, if there is a window; an event that is already outside the window is in no pane."""
     keys: ByKey | None = None
-    reached: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Increment:
+    """What was learned from one minibatch."""
+
+    provenance: Provenance
+    counts: Counts
+    payload: Change
+
+    @property
+    def n_events(self) -> int:
+        return self.counts.n_events

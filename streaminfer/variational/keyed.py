@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Model, Vector, conjugate
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.forgetting.decay import FLOOR, ByEvents, ByTime, Forgetting, halved
+from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.outcomes import Outcome, place, within
-from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.snapshot import Snapshot, dropped
 
 Groups = NDArray[np.intp]
 
@@ -100,34 +101,33 @@ def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, ru
 
     A key whose statistics give no posterior keeps what it had, and its events count as rejected.
     """
-    outcome = place(snapshot, increment)
-    if outcome is not Outcome.FOLDED or increment.keys is None:
-        return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
-    n_expired = _expire_returning(arena, increment.keys, rules)
-    n_rejected = _merge(model, arena, increment, increment.keys, rules) if increment.keys.labels else 0
+    outcome, keys = place(snapshot, increment), increment.payload.keys
+    if outcome is not Outcome.FOLDED or keys is None:
+        return dropped(snapshot), outcome
+    n_expired = _expire_returning(arena, keys, rules)
+    n_rejected = _merge(model, arena, increment, keys, rules) if keys.labels else 0
     if n_rejected and n_rejected == increment.n_events:
         outcome = Outcome.REJECTED
-    folded = replace(
-        snapshot,
-        frontier={**snapshot.frontier, increment.partition: increment.end},
-        reached={**snapshot.reached, increment.partition: increment.reached} if increment.reached else snapshot.reached,
-        stamps=snapshot.stamps
-        if rules.expire_after is None
-        else _stamped(snapshot, increment.partition, increment.keys),
-        n_events=snapshot.n_events + increment.n_events - n_rejected,
-        n_lost=snapshot.n_lost + increment.n_lost,
-        n_dead_lettered=snapshot.n_dead_lettered + increment.n_dead_lettered,
-        n_rejected=snapshot.n_rejected + n_rejected,
+    old, new = snapshot.counts, increment.counts
+    counts = replace(
+        old,
+        n_events=old.n_events + new.n_events - n_rejected,
+        n_lost=old.n_lost + new.n_lost,
+        n_dead_lettered=old.n_dead_lettered + new.n_dead_lettered,
+        n_rejected=old.n_rejected + n_rejected,
         n_keys=len(arena),
-        n_expired=snapshot.n_expired + n_expired,
+        n_expired=old.n_expired + n_expired,
     )
-    return folded, outcome
+    frontier = snapshot.frontier.after(increment.provenance)
+    if rules.expire_after is not None:
+        frontier = _stamped(frontier, increment.provenance.partition, keys)
+    return replace(snapshot, frontier=frontier, counts=counts), outcome
 
 
-def _stamped(snapshot: Snapshot, partition: int, keys: ByKey) -> Mapping[int, int]:
-    """The newest timestamp of every partition with those of an increment."""
+def _stamped(frontier: Frontier, partition: int, keys: ByKey) -> Frontier:
+    """A frontier with the newest timestamp of an increment's keys."""
     newest = int(np.max(keys.stamps, initial=0))
-    return {**snapshot.stamps, partition: max(newest, snapshot.stamps.get(partition, 0))}
+    return replace(frontier, stamps={**frontier.stamps, partition: max(newest, frontier.stamps.get(partition, 0))})
 
 
 def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapping[int, int]) -> Snapshot:
@@ -137,13 +137,17 @@ def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapp
     comes of a key that is dropped here is too late for it, so it does not matter when this happens. A partition of
     which nothing has been folded might have anything.
     """
-    unknown = any(ends.get(p, 0) > at for p, at in snapshot.frontier.items() if p not in snapshot.stamps)
+    positions, stamps = snapshot.frontier.positions, snapshot.frontier.stamps
+    unknown = any(ends.get(p, 0) > at for p, at in positions.items() if p not in stamps)
     if rules.expire_after is None or unknown:
         return snapshot
-    idle = arena.idle(min((at for at in snapshot.stamps.values() if at > 0), default=0) - rules.limit, most)
+    idle = arena.idle(min((at for at in stamps.values() if at > 0), default=0) - rules.limit, most)
+    if not idle:
+        return snapshot
     for label in idle:
         arena.drop(label)
-    return replace(snapshot, n_keys=len(arena), n_expired=snapshot.n_expired + len(idle)) if idle else snapshot
+    n_expired = snapshot.counts.n_expired + len(idle)
+    return replace(snapshot, counts=replace(snapshot.counts, n_keys=len(arena), n_expired=n_expired))
 
 
 def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
@@ -161,7 +165,7 @@ def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
     return len(idle)
 
 
-class _Held(NamedTuple):
+class _Weighted(NamedTuple):
     """Rows of keys, or what an increment brings to them."""
 
     statistics: Matrix
@@ -174,12 +178,13 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
 
     Rows of several clocks are proper together where each is: their sum is of the events of all.
     """
-    clock = rules.clock(increment.partition)
+    clock = rules.clock(increment.provenance.partition)
     rows = arena.find(keys.labels, clock)
     old, change = _aged(model, arena, rows, increment, keys, rules.forgetting)
     with np.errstate(all="ignore"):  # what float64 cannot hold is not proper
         merged = model.merge(old.statistics, change.statistics)
-    good = model.proper(increment.statistics) & model.proper(merged) & within(model, increment.statistics, keys.counts)
+    given = increment.payload.statistics
+    good = model.proper(given) & model.proper(merged) & within(model, given, keys.counts)
     for i in np.flatnonzero(good & (rows == NONE)).tolist():
         rows[i] = arena.add(keys.labels[i], clock)
         arena.counts[rows[i]] = 0.0
@@ -196,10 +201,10 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
 
 def _aged(
     model: Model, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
-) -> tuple[_Held, _Held]:
+) -> tuple[_Weighted, _Weighted]:
     """What is held of the keys and what comes to them, both as of the later of the two; see `forgetting`."""
     old = _held(model, arena, rows)
-    change = _Held(increment.statistics, keys.n_effective, keys.newest)
+    change = _Weighted(increment.payload.statistics, keys.n_effective, keys.newest)
     if isinstance(forgetting, ByEvents):
         rate = -math.log(2) / forgetting.half_life
         fresh = np.expm1(keys.counts * rate) / math.expm1(rate)
@@ -214,16 +219,16 @@ def _aged(
     return old, change
 
 
-def _held(model: Model, arena: Arena, rows: Rows) -> _Held:
+def _held(model: Model, arena: Arena, rows: Rows) -> _Weighted:
     known = rows != NONE
     statistics = np.tile(model.empty(), (len(rows), 1))
     n_effective, newest = np.zeros(len(rows)), np.full(len(rows), -np.inf)
     statistics[known] = arena.statistics[rows[known]]
     n_effective[known], newest[known] = arena.n_effective[rows[known]], arena.newest[rows[known]]
-    return _Held(statistics, n_effective, newest)
+    return _Weighted(statistics, n_effective, newest)
 
 
-def _decayed(model: Model, held: _Held, halvings: Vector) -> _Held:
+def _decayed(model: Model, held: _Weighted, halvings: Vector) -> _Weighted:
     """As `forgetting.decayed`, row by row."""
     weights = np.exp2(-halvings)
     n_effective = weights * held.n_effective

@@ -41,14 +41,15 @@ def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcom
 
     Once the ends are fixed none may reach beyond them from before, and in no pass but the last any may begin there.
     """
-    frontier = snapshot.frontier.get(increment.partition)
-    if frontier is None:
+    frontier, came = snapshot.frontier, increment.provenance
+    position = frontier.positions.get(came.partition)
+    if position is None:
         return Outcome.UNKNOWN_PARTITION
-    here, there = (snapshot.epoch, frontier), (increment.epoch, increment.begin)
+    here, there = (frontier.epoch, position), (came.epoch, came.begin)
     if here != there:
         return Outcome.BEHIND if there < here else Outcome.AHEAD
-    end = snapshot.ends.get(increment.partition)
-    if end is not None and increment.end > end and (frontier < end or snapshot.epoch < n_epochs - 1):
+    end = frontier.ends.get(came.partition)
+    if end is not None and came.end > end and (position < end or frontier.epoch < n_epochs - 1):
         return Outcome.AHEAD
     return Outcome.FOLDED
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from streaminfer.models import times
+from streaminfer.variational.counts import Counts
 from streaminfer.variational.forgetting.reached import SIZES, Reached
 from streaminfer.variational.forgetting.windows import MOST_PANES
-from streaminfer.variational.increment import Increment, Layout, Pane
+from streaminfer.variational.increment import Change, Increment, Layout, Pane, Provenance
 from streaminfer.variational.methods.svb import LOWEST
 from streaminfer.wire import key_columns, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -27,6 +29,8 @@ PANE: Final = 2
 """Numbers of a pane before its statistics: its index, the count of its events."""
 LARGEST_INDEX: Final = 1 << 53
 PLAIN: Final = Layout(0)
+PROVENANCE: Final = tuple(field.name for field in fields(Provenance))
+COUNTS: Final = tuple(field.name for field in fields(Counts))
 
 
 class Part(NamedTuple):
@@ -42,36 +46,24 @@ class Part(NamedTuple):
 
 def encode(increment: Increment, max_bytes: int, schemas: Schemas = DECLARED, layout: Layout = PLAIN) -> list[bytes]:
     """The records of an increment, none larger than `max_bytes`."""
-    pieces = vectors.cut(_packed(increment, layout), max_bytes - ENVELOPE)
+    pieces = vectors.cut(_packed(increment.payload, layout), max_bytes - ENVELOPE)
     common = {
-        "fingerprint": increment.fingerprint,
-        "writer": increment.writer,
-        "topic": increment.topic,
-        "partition": increment.partition,
-        "epoch": increment.epoch,
-        "begin": increment.begin,
-        "end": increment.end,
-        "n_events": increment.n_events,
-        "n_dead_lettered": increment.n_dead_lettered,
-        "n_lost": increment.n_lost,
-        "base_version": increment.base_version,
-        "score": increment.score,
-        "n_unconverged": increment.n_unconverged,
-        "reached": increment.reached,
+        **{name: getattr(increment.provenance, name) for name in PROVENANCE},
+        **{name: getattr(increment.counts, name) for name in COUNTS},
         "parts": len(pieces),
     }
     return [schemas.encode(TOPIC, {**common, "part": i, "statistics": piece}) for i, piece in enumerate(pieces)]
 
 
-def _packed(increment: Increment, layout: Layout) -> bytes:
-    if increment.keys is not None:
-        return key_columns.pack(increment.keys, increment.statistics, layout.timed)
-    numbers = increment.statistics
+def _packed(change: Change, layout: Layout) -> bytes:
+    if change.keys is not None:
+        return key_columns.pack(change.keys, change.statistics, layout.timed)
+    numbers = change.statistics
     if layout.windowed:
-        rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(increment.panes.items())]
-        numbers = np.concatenate([[increment.newest], *(part for row in rows for part in row)])
+        rows = [([index, pane.n_events], pane.statistics) for index, pane in sorted(change.panes.items())]
+        numbers = np.concatenate([[change.newest], *(part for row in rows for part in row)])
     elif layout.timed:
-        numbers = np.append(numbers, [increment.n_effective, increment.newest])
+        numbers = np.append(numbers, [change.n_effective, change.newest])
     return vectors.pack(numbers)
 
 
@@ -118,21 +110,25 @@ def assemble(parts: list[Part], layout: Layout, belongs: Callable[[bytes], bool]
 
     Each of its labels must belong to the reader's shard.
     """
-    value = dict(parts[0].value)
-    pieces = [part.value["statistics"] for part in parts]
-    del value["part"], value["parts"]
+    value, pieces = parts[0].value, [part.value["statistics"] for part in parts]
+    provenance = Provenance(**{name: value[name] for name in PROVENANCE})
+    counts = Counts(**{name: value[name] for name in COUNTS})
     if layout.labelled:
-        return _labelled(value, b"".join(pieces), layout, belongs)
+        return Increment(provenance, counts, _labelled(b"".join(pieces), counts.n_events, layout, belongs))
+    return Increment(provenance, counts, _unpacked(pieces, counts.n_events, layout))
+
+
+def _unpacked(pieces: list[bytes], n_events: int, layout: Layout) -> Change:
     size = layout.size
     if layout.windowed:
-        newest, panes = _panes(pieces, size, value["n_events"])
-        return Increment(**{**value, "statistics": np.zeros(size), "newest": newest, "panes": panes})
+        newest, panes = _panes(pieces, size, n_events)
+        return Change(np.zeros(size), newest=newest, panes=panes)
     numbers = vectors.join(pieces, size + TIMED * layout.timed)
-    if layout.timed:
-        n_effective, newest = numbers[size:].tolist()
-        _check_times(n_effective, newest, value["n_events"])
-        value |= {"n_effective": n_effective, "newest": newest}
-    return Increment(**{**value, "statistics": numbers[:size].copy()})
+    if not layout.timed:
+        return Change(numbers.copy())
+    n_effective, newest = numbers[size:].tolist()
+    _check_times(n_effective, newest, n_events)
+    return Change(numbers[:size].copy(), n_effective, newest)
 
 
 def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[int, Pane]]:
@@ -151,15 +147,15 @@ def _panes(pieces: list[bytes], size: int, n_events: int) -> tuple[float, dict[i
     return newest, {int(row[0]): Pane(int(row[1]), row[PANE:].copy()) for row in rows}
 
 
-def _labelled(value: dict[str, Any], data: bytes, layout: Layout, belongs: Callable[[bytes], bool]) -> Increment:
-    """An increment by keys or words."""
+def _labelled(data: bytes, n_events: int, layout: Layout, belongs: Callable[[bytes], bool]) -> Change:
+    """A change by keys or words."""
     words = layout.labels == "words"
-    keys, statistics = key_columns.unpack(data, layout.size, layout.timed, value["n_events"], words)
+    keys, statistics = key_columns.unpack(data, layout.size, layout.timed, n_events, words)
     known = layout.known
     odd = (label for label in keys.labels if not belongs(label) or (known is not None and label not in known))
     found = next(odd, None)
     _require(found is None, "keys", "must be of this shard", found)
-    return Increment(**{**value, "statistics": statistics}, keys=keys)
+    return Change(statistics, keys=keys)
 
 
 def _check_times(n_effective: float, newest: float, n_events: int) -> None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.variational.counts import Totals
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import Clock, Clocks
+from streaminfer.variational.frontier import Frontier
+from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
@@ -29,6 +32,7 @@ ENVELOPE: Final = 128 * 1024
 MAX_CHUNKS: Final = 4096
 CLOCK: Final = 3
 """Numbers of a clock before its statistics: its index, the effective number of its events, the newest one's time."""
+COUNTS: Final = tuple(field.name for field in fields(Totals))
 YEAR_10000: Final = 253_402_300_800_000
 NO_STAMP: Final = -1
 NOWHERE: Final = -1
@@ -65,7 +69,7 @@ def encode(
     snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int, schemas: Schemas = DECLARED
 ) -> list[tuple[bytes, bytes]]:
     """(key, record) of every chunk, the manifest last."""
-    held = _numbers(snapshot)
+    held = _numbers(snapshot.payload)
     state = None if snapshot.drift is None else _drift_fields(snapshot.drift)
     rest = ENVELOPE + (0 if state is None else len(state["state"]))
     pieces = vectors.split(np.concatenate([held, natural]), max_bytes - rest)
@@ -79,13 +83,12 @@ def encode(
     return records
 
 
-def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
+def _numbers(held: Held) -> NDArray[np.float64]:
     """The statistics, then every clock with its own; those of an only clock are the statistics."""
-    clocks = [(index, snapshot.clocks[index]) for index in sorted(snapshot.clocks)]
-    numbers = [snapshot.statistics, *([] if snapshot.average is None else [snapshot.average])]
-    for index, clock in clocks:
+    numbers = [held.statistics, *([] if held.average is None else [held.average])]
+    for index, clock in sorted(held.clocks.items()):
         numbers.append(np.array([index, clock.n_effective, clock.newest]))
-        if len(clocks) > 1:
+        if len(held.clocks) > 1:
             numbers.append(clock.statistics)
     return np.concatenate(numbers)
 
@@ -93,6 +96,7 @@ def _numbers(snapshot: Snapshot) -> NDArray[np.float64]:
 def _manifest(
     snapshot: Snapshot, about: About, chunk_versions: list[int], n_statistics: int, state: dict[str, Any] | None
 ) -> dict[str, Any]:
+    held, frontier = snapshot.payload, snapshot.frontier
     return {
         "name": about.name,
         "fingerprint": snapshot.fingerprint,
@@ -102,37 +106,26 @@ def _manifest(
         "exactness": about.exactness,
         "created_at": snapshot.created_at,
         "read_to": snapshot.read_to,
-        "n_events": snapshot.n_events,
-        "n_lost": snapshot.n_lost,
-        "n_dead_lettered": snapshot.n_dead_lettered,
-        "n_damped": snapshot.n_damped,
-        "n_rejected": snapshot.n_rejected,
-        "n_unconverged": snapshot.n_unconverged,
-        "n_dropped": snapshot.n_dropped,
-        "score": snapshot.score,
-        "staleness": snapshot.staleness,
+        **{name: getattr(snapshot.counts, name) for name in COUNTS},
+        "epoch": frontier.epoch,
+        "topic_id": frontier.topic_id,
         "frontier": [
             {
                 "partition": p,
                 "position": at,
-                "stamp": snapshot.stamps.get(p, NO_STAMP),
-                "start": snapshot.starts.get(p, NOWHERE),
-                "end": snapshot.ends.get(p, NOWHERE),
-                "reached": snapshot.reached.get(p, ()),
+                "stamp": frontier.stamps.get(p, NO_STAMP),
+                "start": frontier.starts.get(p, NOWHERE),
+                "end": frontier.ends.get(p, NOWHERE),
+                "reached": frontier.reached.get(p, ()),
             }
-            for p, at in sorted(snapshot.frontier.items())
+            for p, at in sorted(frontier.positions.items())
         ],
         "chunk_versions": chunk_versions,
         "n_statistics": n_statistics,
-        "n_keys": snapshot.n_keys,
-        "n_expired": snapshot.n_expired,
-        "n_steps": snapshot.n_steps,
-        "averaged": snapshot.average is not None,
-        "epoch": snapshot.epoch,
-        "n_batches": snapshot.n_batches,
-        "prior": snapshot.prior,
-        "n_pooled": snapshot.n_pooled,
-        "topic_id": snapshot.topic_id,
+        "n_steps": held.n_steps,
+        "averaged": held.average is not None,
+        "n_batches": held.n_batches,
+        "prior": held.prior,
         "drift": state,
     }
 
@@ -214,6 +207,19 @@ class Assembler:
 
 
 def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Snapshot:
+    held, frontier = _held(manifest, payload, size, most_clocks), _frontier(manifest)
+    created_at = _milliseconds(manifest["created_at"])
+    if not 0 <= created_at < YEAR_10000:
+        raise BadValue(f"a snapshot cannot be of the time {created_at}")
+    counts = Totals(**{name: manifest[name] for name in COUNTS})
+    whole = [manifest[name] for name in manifest if name.startswith("n_") or name in {"read_to", "staleness"}]
+    if min(*whole, *frontier.positions.keys(), *frontier.positions.values()) < 0 or not math.isfinite(counts.score):
+        raise BadValue("a count or position is negative, or the score is not finite")
+    drift = None if manifest["drift"] is None else _drift(manifest["drift"], counts.n_events)
+    return Snapshot(manifest["fingerprint"], version, held, frontier, counts, drift, manifest["read_to"], created_at)
+
+
+def _held(manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Held:
     n_statistics = manifest["n_statistics"]
     averaged = manifest["averaged"]
     n_clocks = _n_clocks(n_statistics - size * averaged, size)
@@ -223,38 +229,30 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
     numbers = vectors.join([payload], len(payload) // 8)
     if len(numbers) < n_statistics:
         raise BadValue(f"a payload of {len(numbers)} numbers does not hold {n_statistics} statistics")
-    counts = {name: manifest[name] for name in manifest if name.startswith("n_") and name != "n_statistics"}
-    frontier = {entry["partition"]: entry["position"] for entry in manifest["frontier"]}
-    stamps = {each["partition"]: each["stamp"] for each in manifest["frontier"] if each["stamp"] != NO_STAMP}
+    return Held(
+        statistics=numbers[:size].copy(),
+        clocks=_clocks(numbers[:n_statistics], size, n_clocks),
+        n_steps=manifest["n_steps"],
+        average=numbers[size : 2 * size].copy() if averaged else None,
+        n_batches=manifest["n_batches"],
+        prior=manifest["prior"],
+    )
+
+
+def _frontier(manifest: Mapping[str, Any]) -> Frontier:
+    entries = manifest["frontier"]
+    stamps = {each["partition"]: each["stamp"] for each in entries if each["stamp"] != NO_STAMP}
     if not all(0 <= stamp < YEAR_10000 for stamp in stamps.values()):
         raise BadValue("the stamp of a partition must be of the years 1970 to 9999, or -1")
     starts, ends = _passes(manifest)
-    created_at = _milliseconds(manifest["created_at"])
-    if not 0 <= created_at < YEAR_10000:
-        raise BadValue(f"a snapshot cannot be of the time {created_at}")
-    numbered = [manifest["read_to"], manifest["staleness"], *counts.values(), *frontier.keys(), *frontier.values()]
-    if min(numbered) < 0 or not math.isfinite(manifest["score"]):
-        raise BadValue("a count or position is negative, or the score is not finite")
-    return Snapshot(
-        fingerprint=manifest["fingerprint"],
-        version=version,
-        statistics=numbers[:size].copy(),
-        frontier=frontier,
-        read_to=manifest["read_to"],
-        score=manifest["score"],
-        staleness=manifest["staleness"],
-        created_at=created_at,
-        prior=manifest["prior"],
-        stamps=stamps,
-        topic_id=manifest["topic_id"],
-        reached={each["partition"]: reached_of(each["reached"]) for each in manifest["frontier"] if each["reached"]},
+    return Frontier(
+        positions={entry["partition"]: entry["position"] for entry in entries},
         epoch=manifest["epoch"],
         starts=starts,
         ends=ends,
-        clocks=_clocks(numbers[:n_statistics], size, n_clocks),
-        average=numbers[size : 2 * size].copy() if averaged else None,
-        drift=None if manifest["drift"] is None else _drift(manifest["drift"], counts["n_events"]),
-        **counts,
+        reached={each["partition"]: reached_of(each["reached"]) for each in entries if each["reached"]},
+        stamps=stamps,
+        topic_id=manifest["topic_id"],
     )
 
 

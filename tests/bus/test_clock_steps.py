@@ -162,5 +162,5 @@ def test_services_go_on_and_what_is_gone_is_counted(tmp_path: Path, clock: Clock
         worker.close()
         master.close()
     assert found is not None
-    assert found.frontier == {0: 16}
-    assert (found.n_events, found.n_lost) == ((8, 8) if step > 0 else (16, 0))
+    assert found.frontier.positions == {0: 16}
+    assert (found.n_events, found.counts.n_lost) == ((8, 8) if step > 0 else (16, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from streaminfer.spec import parse_spec
 from streaminfer.variational import fold
 from tests.cli.conftest import Workplace
 from tests.faults.programs import Programs
+from tests.made import changed
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 def test_the_live_line_shows_dead_letters_on_80_columns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
     spec = parse_spec({"name": name, "model": {"kind": "poisson", "field": "k"}})
-    snapshot = replace(
+    snapshot = changed(
         fold.start(spec.model, spec.fingerprint), n_events=123_456_789, n_dead_lettered=12_345_678, version=4321
     )
     terminal = Terminal()
@@ -70,11 +70,8 @@ def test_some_dead_letters_are_told_and_are_no_failure(programs: Programs, workp
         '1 y: must be 0 or 1, or true or false (got 2) {"y":2,"z":1}',
     ]
     (first,) = programs.run("dead-letters", workplace.spec, "--summary", "--limit", 1, "--json", "--bus", bus).documents
-    assert (first["count"], first["reason"], first["example"]) == (
-        3,
-        "y: is empty, must be 0 or 1, or true or false",
-        '{"y":"","z":1}',
-    )
+    told = (first["count"], first["reason"], first["example"])
+    assert told == (3, "y: is empty, must be 0 or 1, or true or false", '{"y":"","z":1}')
     limited = programs.run("dead-letters", workplace.spec, "--limit", 2, "--bus", bus)
     assert len(limited.out.splitlines()) == 3
     assert limited.err == "the first 2 of 5 dead letters (--limit)\n"

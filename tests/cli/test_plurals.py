@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from streaminfer import PosteriorSnapshot, fit, parse_spec
@@ -16,7 +15,7 @@ from streaminfer.runtime.loading.produce import Progress
 from streaminfer.runtime.supervising.job import Status
 from streaminfer.spec import Spec
 from streaminfer.variational.drift import watching
-from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed, new_snapshot
 
 
 def spec(**more: Any) -> Spec:
@@ -25,11 +24,11 @@ def spec(**more: Any) -> Spec:
 
 def test_the_status_line() -> None:
     keyed = spec(key="city")
-    snapshot = Snapshot(keyed.fingerprint, 3, np.zeros(2), {}, n_events=1, n_keys=1, n_dead_lettered=1)
+    snapshot = new_snapshot(version=3, n_events=1, n_keys=1, n_dead_lettered=1)
     line = describe(keyed, Status(None, snapshot, 0, 1, 1), Rate())
     told = "coin: 1 event in the posterior, 1 dead letter, 0 to come, 0/s, 1 key, version 3, 1 process, 1 restart"
     assert line == told
-    several = Status(None, replace(snapshot, n_events=2, n_keys=2, n_dead_lettered=2), 0, 2, 2)
+    several = Status(None, changed(snapshot, n_events=2, n_keys=2, n_dead_lettered=2), 0, 2, 2)
     line = describe(keyed, several, Rate())
     assert line.startswith("coin: 2 events in the posterior, 2 dead letters, ")
     assert line.endswith(" 2 keys, version 3, 2 processes, 2 restarts")
@@ -51,7 +50,7 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_counts_of_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     counts = {"n_lost": 2, "n_dead_lettered": 1, "n_damped": 3, "n_rejected": 4, "n_unconverged": 1_024}
-    print_summary(PosteriorSnapshot(spec(), replace(fit(spec(), [{"y": 1}]).snapshot, **counts)))
+    print_summary(PosteriorSnapshot(spec(), changed(fit(spec(), [{"y": 1}]).snapshot, **counts)))
     told = "1 event, 2 lost, 1 in dead-letters, 3 damped, 4 rejected, 1,024 events from steps that did not converge; "
     assert capsys.readouterr().out.splitlines()[1].startswith(told)
 

@@ -15,10 +15,10 @@ from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import snapshots
 from tests.cli.conftest import SPEC, Workplace
 from tests.faults.programs import Program, Programs, free_port, wait_for
+from tests.made import new_snapshot
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -103,7 +103,9 @@ def test_a_posterior_of_another_spec_is_refused(
 def test_up_gives_up_where_its_services_cannot_work(programs: Programs, bus_url: str, workplace: Workplace) -> None:
     """A posterior that has seen more than the log ever had: nothing that a restart could mend."""
     spec = load_spec(workplace.spec)
-    ahead = Snapshot(spec.fingerprint, 1, spec.model.empty(), {0: 500, 1: 500})
+    ahead = new_snapshot(
+        fingerprint=spec.fingerprint, version=1, statistics=spec.model.empty(), positions={0: 500, 1: 500}
+    )
     about = snapshots.About("coin", "bernoulli", "beta", "svb", "exact")
     with open_bus(bus_url) as bus:
         names.create_topics(spec, bus)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from streaminfer.runtime.telemetry import MasterMetrics, WorkerMetrics
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.snapshot import Snapshot
 from tests.contracts.bus_harness import HARNESSES, Harness, fixture_over, read_all
+from tests.made import changed
 from tests.runtime.rig import poisson
 
 SPEC = poisson()
@@ -60,7 +60,7 @@ def _step_over(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     names.create_topics(SPEC, bus)
     first = _shard(bus)
     for n_events in (50, 100):
-        first.snapshot = replace(first.snapshot, n_events=n_events)
+        first.snapshot = changed(first.snapshot, n_events=n_events)
         first.commit(None, int(time.time() * 1000))
     first.close()
     old = read_all(bus, POSTERIOR)[0]
@@ -140,7 +140,7 @@ def test_junk_never_locks_a_posterior_out(harness: Harness, kind: str, caplog: p
         bus.publish([Output(topic, b"junk", key, 0) for topic, key in junk])
         _send(spec, bus, MORE)
         found = _learn(spec, bus)
-        assert (found.n_events, found.n_lost) == (N + MORE, 0)
+        assert (found.n_events, found.counts.n_lost) == (N + MORE, 0)
         assert "skipped demo.posterior-0" in caplog.text
         caplog.clear()
         assert _learn(spec, bus).n_events == N + MORE

@@ -165,14 +165,14 @@ class Trial:
     def _drained(self) -> bool:
         found = self.connection.snapshot(self.spec)
         ends = self.connection.bus.ends(names.topic(self.spec, "events"))
-        return found is not None and dict(found.snapshot.frontier) == ends
+        return found is not None and dict(found.snapshot.frontier.positions) == ends
 
     def _check(self) -> None:
         found = self.connection.snapshot(self.spec)
         assert found is not None
         bad = self.values.count(BAD)
-        assert dict(found.snapshot.frontier) == self.connection.bus.ends(names.topic(self.spec, "events"))
-        assert (found.n_events, found.snapshot.n_dead_lettered) == (self.events - bad, bad)
+        assert dict(found.snapshot.frontier.positions) == self.connection.bus.ends(names.topic(self.spec, "events"))
+        assert (found.n_events, found.snapshot.counts.n_dead_lettered) == (self.events - bad, bad)
         assert found.posterior.natural.tolist() == self.natural
         listed = store.pending(self.spec, self.connection.bus)
         assert [letter.value for letter in listed] == [BAD] * bad

@@ -44,9 +44,9 @@ class Running:
                 service.step(0.01)
             self._follower.poll(0.0)
             found = self._follower.snapshot
-            if found is not None and all(found.frontier.get(index, -1) >= end for index, end in ends.items()):
+            if found is not None and all(found.frontier.positions.get(index, -1) >= end for index, end in ends.items()):
                 return found
-            assert time.monotonic() < deadline, f"not all read: {found and found.frontier} of {ends}"
+            assert time.monotonic() < deadline, f"not all read: {found and found.frontier.positions} of {ends}"
 
     def close(self) -> None:
         for service in self._services:
@@ -102,8 +102,8 @@ class Place:
     def check(self, found: Snapshot) -> None:
         """The batch posterior of the good events, and the bad ones byte for byte."""
         assert found.n_events == len(self.good)
-        assert (found.n_lost, found.n_rejected, found.n_dead_lettered) == (0, 0, len(self.bad))
-        natural = self.spec.model.posterior(found.statistics).natural
+        assert (found.counts.n_lost, found.counts.n_rejected, found.counts.n_dead_lettered) == (0, 0, len(self.bad))
+        natural = self.spec.model.posterior(found.payload.statistics).natural
         assert natural == pytest.approx([1 + sum(self.good), 1 + len(self.good)], rel=1e-9)
         assert Counter(letter.value for letter in self.letters()) == Counter(self.bad)
         assert {letter.topic for letter in self.letters()} <= {"orders"}

@@ -71,7 +71,7 @@ def test_records_larger_than_a_dead_letter_are_cut_and_say_so(place: Place) -> N
     place.publish(Output("orders", fits, b"f", 0), *(Output("orders", place.event(2), partition=0) for _ in range(5)))
     with place.running() as services:
         found = services.until_idle()
-    assert (found.n_events, found.n_dead_lettered, found.n_lost) == (10, 2, 0)
+    assert (found.n_events, found.counts.n_dead_lettered, found.counts.n_lost) == (10, 2, 0)
     cut, whole = place.letters()
     kept = cut.value or b""
     assert (cut.is_cut, cut.full_length, whole.is_cut, whole.value) == (True, 5_000_000, False, fits)

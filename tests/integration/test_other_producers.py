@@ -87,7 +87,7 @@ def test_transactions_that_end_well_and_others(place: Place, orders: str, kafka_
     with place.running() as services:
         found = services.until_idle()
     place.check(found)
-    assert sum(found.frontier.values()) == sum(place.bus.ends("orders").values()) >= 240 + 2 * 12
+    assert sum(found.frontier.positions.values()) == sum(place.bus.ends("orders").values()) >= 240 + 2 * 12
 
 
 def test_a_batch_that_explodes_is_one_dead_letter(place: Place, orders: str, kafka_address: str) -> None:
@@ -99,7 +99,7 @@ def test_a_batch_that_explodes_is_one_dead_letter(place: Place, orders: str, kaf
     place.publish(*(Output("orders", place.event(3), partition=0) for _ in range(20)))
     with place.running() as services:
         found = services.until_idle()
-    assert (found.n_events, found.n_dead_lettered, found.n_lost) == (40, 1, 0)
+    assert (found.n_events, found.counts.n_dead_lettered, found.counts.n_lost) == (40, 1, 0)
     (letter,) = place.letters()
     assert (letter.offset, letter.is_cut) == (place_of_bomb, False)
     assert 60_000 < len(letter.value or b"") < 200_000
@@ -166,7 +166,7 @@ def test_many_large_letters_at_once(place: Place, orders: str, kafka_address: st
     place.publish(*(Output("orders", place.event(1), partition=0) for _ in range(50)))
     with place.running() as services:
         found = services.until_idle(timeout=120)
-    assert (found.n_events, found.n_dead_lettered, found.n_lost) == (50, 50, 0)
+    assert (found.n_events, found.counts.n_dead_lettered, found.counts.n_lost) == (50, 50, 0)
     assert {(letter.full_length, letter.is_cut) for letter in place.letters()} == {(3_000_000, True)}
 
 
@@ -194,9 +194,9 @@ def test_a_topic_that_its_owner_compacts(place: Place, orders: str, kafka_addres
     with place.running() as services:
         found = services.until_idle()
     seen = len(_records(place, table))
-    assert found.n_lost == found.n_dead_lettered == 0
+    assert found.counts.n_lost == found.counts.n_dead_lettered == 0
     assert 30 <= seen <= found.n_events <= 45
-    assert found.frontier[0] >= 300
+    assert found.frontier.positions[0] >= 300
 
 
 def _records(place: Place, partition: Partition) -> list[Any]:

@@ -70,7 +70,7 @@ def test_read_and_describe_are_enough(
         services = Running(load_spec(path), bus)
         found = services.until_idle()
         services.close()
-        assert (found.n_events, found.n_dead_lettered) == (90, 10)
+        assert (found.n_events, found.counts.n_dead_lettered) == (90, 10)
         with pytest.raises(BusError, match="'orders': this user may not see its settings"):
             bus.publish([Output("orders", b"{}")])
         assert set(bus.topics()) == {"reader.increments", "reader.posterior", "reader.dead-letters"}

@@ -32,7 +32,7 @@ def test_the_new_topic_is_not_read_from_the_middle(place: Place, n: int, capsys:
     fill(place, 100, 1)
     with place.running() as services:
         before = services.until_idle()
-        assert before.topic_id == place.bus.topic_id("orders")
+        assert before.frontier.topic_id == place.bus.topic_id("orders")
     delete_topic(place.bus, "orders")
     place.bus.create([place.topic])
     fill(place, n, 1000)
@@ -43,7 +43,7 @@ def test_the_new_topic_is_not_read_from_the_middle(place: Place, n: int, capsys:
     with closing(Follower(place.spec, place.bus)) as follower:
         found = follower.catch_up()
     assert found is not None
-    assert (found.n_events, found.statistics[0], found.version) == (100, 100, before.version)
+    assert (found.n_events, found.payload.statistics[0], found.version) == (100, 100, before.version)
 
 
 def test_services_at_work_notice(place: Place) -> None:
@@ -58,4 +58,4 @@ def test_services_at_work_notice(place: Place) -> None:
     with closing(Follower(place.spec, place.bus)) as follower:
         found = follower.catch_up()
     assert found is not None
-    assert found.statistics[0] == 100
+    assert found.payload.statistics[0] == 100

@@ -47,6 +47,6 @@ def test_it_counts_for_one(bus_url: str, given: Mapping[str, Any]) -> None:
 
 
 def check(found: Snapshot) -> None:
-    assert (found.n_events, found.n_dead_lettered, found.n_expired) == (41, 0, 0)
-    assert found.n_keys in {0, 7}
+    assert (found.n_events, found.counts.n_dead_lettered, found.counts.n_expired) == (41, 0, 0)
+    assert found.counts.n_keys in {0, 7}
     assert found.n_effective == pytest.approx(41, rel=1e-3)

@@ -112,8 +112,8 @@ def assert_exact(rig: KeyedRig, sent: Sent) -> None:
         assert found is not None, key
         assert found.n_events == count
         np.testing.assert_allclose(found.n_effective, weight, rtol=1e-9)
-        exact = rig.spec.model.posterior(found.statistics).natural
+        exact = rig.spec.model.posterior(found.payload.statistics).natural
         np.testing.assert_allclose(exact, natural, rtol=1e-9, atol=1e-9)
     whole = rig.whole()
     assert whole.n_events == len(sent)
-    assert whole.n_keys == len(expected)
+    assert whole.counts.n_keys == len(expected)

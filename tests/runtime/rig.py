@@ -67,15 +67,18 @@ class Rig:
 
     def publish(self, increment: Increment, max_bytes: int = 1 << 20) -> None:
         """An increment from somebody else, of events that are on the data topic."""
-        behind = increment.end - self.broker.log(Partition(self.topic("events"), increment.partition)).end
+        behind = (
+            increment.provenance.end
+            - self.broker.log(Partition(self.topic("events"), increment.provenance.partition)).end
+        )
         if 0 < behind < 100:
-            self.send(*[0] * behind, partition=increment.partition)
+            self.send(*[0] * behind, partition=increment.provenance.partition)
         data = increments.encode(increment, max_bytes)
         self.bus.publish([Output(self.topic("increments"), each, b"0", 0) for each in data])
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
         """A snapshot from somebody else."""
-        natural = self.spec.model.posterior(snapshot.statistics).natural
+        natural = self.spec.model.posterior(snapshot.payload.statistics).natural
         about = snapshots.About(self.spec.name, self.spec.model.kind, "gamma", "svb", "exact")
         records = snapshots.encode(snapshot, natural, about, 1 << 20)
         self.bus.publish([Output(self.topic("posterior"), data, key, 0) for key, data in records])
@@ -104,7 +107,7 @@ class Rig:
 
     def total(self) -> float:
         """The sum of `k` in the newest snapshot."""
-        return float(self.snapshot().statistics[0])
+        return float(self.snapshot().payload.statistics[0])
 
     def value(self, metric: str, **labels: str) -> float:
         found = self.registry.get_sample_value(f"streaminfer_{metric}", {"posterior": self.spec.name, **labels})

@@ -78,5 +78,5 @@ class WordRig(Rig):
         for block in self.blocks():
             rows_of_all = block.arena.statistics[: len(block.arena)]
             np.testing.assert_allclose(
-                block.snapshot.statistics[: rows_of_all.shape[1]], rows_of_all.sum(axis=0), rtol=1e-9
+                block.snapshot.payload.statistics[: rows_of_all.shape[1]], rows_of_all.sum(axis=0), rtol=1e-9
             )

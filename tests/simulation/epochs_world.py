@@ -65,25 +65,26 @@ class EpochsSubscriber(Subscriber):
     def _check(self, snapshot: Snapshot) -> None:
         old = self.newest
         if old is not None:
-            if (snapshot.epoch, snapshot.version) < (old.epoch, old.version) or snapshot.version == old.version:
-                raise Wrong(f"pass {old.epoch} of version {old.version}, then {snapshot.epoch} of {snapshot.version}")
-            back = [p for p, at in old.frontier.items() if snapshot.frontier.get(p, -1) < at]
-            if back and snapshot.epoch == old.epoch:
-                raise Wrong(f"frontier shrank from {dict(old.frontier)} to {dict(snapshot.frontier)}")
-            if any(snapshot.ends.get(p) != end for p, end in old.ends.items()):
-                raise Wrong(f"the ends {dict(old.ends)} became {dict(snapshot.ends)}")
+            then, now = old.frontier, snapshot.frontier
+            if (now.epoch, snapshot.version) < (then.epoch, old.version) or snapshot.version == old.version:
+                raise Wrong(f"pass {then.epoch} of version {old.version}, then {now.epoch} of {snapshot.version}")
+            back = [p for p, at in then.positions.items() if now.positions.get(p, -1) < at]
+            if back and now.epoch == then.epoch:
+                raise Wrong(f"frontier shrank from {dict(then.positions)} to {dict(now.positions)}")
+            if any(now.ends.get(p) != end for p, end in then.ends.items()):
+                raise Wrong(f"the ends {dict(old.frontier.ends)} became {dict(snapshot.frontier.ends)}")
             if snapshot.n_events < old.n_events:
                 raise Wrong(f"{old.n_events} events became {snapshot.n_events}")
-        for partition, at in snapshot.frontier.items():
+        for partition, at in snapshot.frontier.positions.items():
             self._first.setdefault(partition, at)
         self._check_events(snapshot)
 
     def _check_events(self, snapshot: Snapshot) -> None:
-        reached = dict(snapshot.frontier)
-        if snapshot.epoch:
-            reached = {p: max(at, snapshot.ends[p]) for p, at in reached.items()}
-        if snapshot.starts != {p: self._first[p] for p in reached}:
-            raise Wrong(f"passes start at {dict(snapshot.starts)}, not {self._first}")
+        reached = dict(snapshot.frontier.positions)
+        if snapshot.frontier.epoch:
+            reached = {p: max(at, snapshot.frontier.ends[p]) for p, at in reached.items()}
+        if snapshot.frontier.starts != {p: self._first[p] for p in reached}:
+            raise Wrong(f"passes start at {dict(snapshot.frontier.starts)}, not {self._first}")
         below = {place: value for place, value in self._world.value_at.items() if self._inside(place, reached)}
         assert isinstance(self._world, EpochsWorld)
         if self._world.method == "memoized":
@@ -94,15 +95,15 @@ class EpochsSubscriber(Subscriber):
             if not all(self._removed(*place) for place in missing):
                 raise Wrong(f"lost: {missing}")
         n_missing = sum(value > 0 for value in below.values()) - snapshot.n_events
-        if not 0 <= n_missing <= snapshot.n_lost:
-            raise Wrong(f"{snapshot.n_events} events, {snapshot.n_lost} lost, and {n_missing} are missing")
+        if not 0 <= n_missing <= snapshot.counts.n_lost:
+            raise Wrong(f"{snapshot.n_events} events, {snapshot.counts.n_lost} lost, and {n_missing} are missing")
         gone = sum(self._world.broker.log(Partition(self._world.data, p)).start - at for p, at in self._first.items())
-        if snapshot.n_lost > gone:
-            raise Wrong(f"{snapshot.n_lost} lost, and retention removed {gone}")
+        if snapshot.counts.n_lost > gone:
+            raise Wrong(f"{snapshot.counts.n_lost} lost, and retention removed {gone}")
 
     def _held(self, snapshot: Snapshot) -> int:
         """The values of all events in a snapshot."""
-        return int(snapshot.statistics[0])
+        return int(snapshot.payload.statistics[0])
 
     def _inside(self, place: tuple[int, int], reached: dict[int, int]) -> bool:
         partition, offset = place
@@ -116,8 +117,8 @@ def play(
     world = world_of(seed, services or Services(), method=method)
     try:
         found = world.run()
-        if found.epoch != world.spec.inference.n_epochs - 1:
-            raise Wrong(f"it ended in pass {found.epoch}")
+        if found.frontier.epoch != world.spec.inference.n_epochs - 1:
+            raise Wrong(f"it ended in pass {found.frontier.epoch}")
         return found
     except Wrong as wrong:
         raise Wrong(f"seed {seed}: {wrong}") from None

@@ -89,12 +89,13 @@ class KeyedSubscriber(Subscriber):
         old = self._shards.get(shard)
         if old is not None and snapshot.version <= old.version:
             raise Wrong(f"version of shard {shard} went from {old.version} to {snapshot.version}")
-        if old is not None and any(snapshot.frontier.get(p, -1) < at for p, at in old.frontier.items()):
-            raise Wrong(f"frontier of shard {shard} shrank from {dict(old.frontier)} to {dict(snapshot.frontier)}")
-        for partition, at in snapshot.frontier.items():
+        now, then = snapshot.frontier.positions, {} if old is None else old.frontier.positions
+        if any(now.get(p, -1) < at for p, at in then.items()):
+            raise Wrong(f"frontier of shard {shard} shrank from {dict(then)} to {dict(now)}")
+        for partition, at in now.items():
             self._firsts[shard].setdefault(partition, at)
-        if snapshot.n_keys != len(self._held[shard]):
-            raise Wrong(f"shard {shard} says {snapshot.n_keys} keys and has {len(self._held[shard])}")
+        if snapshot.counts.n_keys != len(self._held[shard]):
+            raise Wrong(f"shard {shard} says {snapshot.counts.n_keys} keys and has {len(self._held[shard])}")
         self._check_keys(shard, snapshot)
 
     def _check_keys(self, shard: int, snapshot: Snapshot) -> None:
@@ -102,7 +103,7 @@ class KeyedSubscriber(Subscriber):
         for (partition, offset), value in self._world.value_at.items():
             city = city_of(value)
             mine = value and names.shard_of(self._world.spec, city.encode()) == shard
-            if mine and offset < snapshot.frontier.get(partition, 0):
+            if mine and offset < snapshot.frontier.positions.get(partition, 0):
                 below[city] |= value
                 held = self._held[shard].get(city)
                 lacks = held is None or not int(held[key_records.NUMBERS]) & value
@@ -115,8 +116,8 @@ class KeyedSubscriber(Subscriber):
                 raise Wrong(f"{city} counted twice, or beyond the frontier: {held:b} of {below[city]:b}, {n_events}")
         if counted != snapshot.n_events:
             raise Wrong(f"shard {shard} says {snapshot.n_events} events and its keys have {counted}")
-        if not all(self._removed(*place) for place in missing) or len(missing) > snapshot.n_lost:
-            raise Wrong(f"lost: {missing} are below the frontier of shard {shard} ({snapshot.n_lost} lost)")
+        if not all(self._removed(*place) for place in missing) or len(missing) > snapshot.counts.n_lost:
+            raise Wrong(f"lost: {missing} are below the frontier of shard {shard} ({snapshot.counts.n_lost} lost)")
 
 
 def play_keyed(seed: int, services: Services | None = None) -> Snapshot:

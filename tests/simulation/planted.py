@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from streaminfer.bus.protocol import Member, Partition
 from streaminfer.runtime import names
@@ -15,6 +14,7 @@ from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.reading.tape import Tape
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed
 from tests.simulation.world import Services
 
 
@@ -29,8 +29,8 @@ class _WithShard(Master):
 
 class _NoFrontierShard(Shard):
     def _fold(self, increment: Increment) -> None:
-        anywhere = self.snapshot.frontier.get(increment.partition, increment.begin)
-        super()._fold(replace(increment, begin=anywhere, end=max(anywhere, increment.end)))
+        anywhere = self.snapshot.frontier.positions.get(increment.provenance.partition, increment.provenance.begin)
+        super()._fold(changed(increment, begin=anywhere, end=max(anywhere, increment.provenance.end)))
 
 
 class NoFrontierCheck(_WithShard):
@@ -63,10 +63,10 @@ class RestoreBeforeFencing(_WithShard):
 class _NoFrontierInSnapshotShard(Shard):
     def commit(self, member: Member, now_ms: int) -> None:
         folded = self.snapshot
-        stale = {p: self.published.frontier.get(p, at) for p, at in folded.frontier.items()}
-        self.snapshot = replace(folded, frontier=stale)
+        stale = {p: self.published.frontier.positions.get(p, at) for p, at in folded.frontier.positions.items()}
+        self.snapshot = changed(folded, positions=stale)
         super().commit(member, now_ms)
-        self.snapshot = replace(self.snapshot, frontier=folded.frontier)
+        self.snapshot = changed(self.snapshot, positions=folded.frontier.positions)
 
 
 class SnapshotWithoutItsFrontier(_WithShard):
@@ -83,7 +83,7 @@ class ResumesFromGroupOffsets(Worker):
         super()._start(partition, position if kept is None else kept.offset)
 
     def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
-        tape.reached(shards[0].frontier[tape.partition.index])
+        tape.reached(shards[0].frontier.positions[tape.partition.index])
 
 
 PLANTED: dict[str, Callable[[], Services]] = {

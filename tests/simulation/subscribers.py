@@ -37,7 +37,7 @@ class Subscriber:
             self.newest = snapshot
 
     def frontier(self) -> object:
-        return dict(self.newest.frontier) if self.newest else None
+        return dict(self.newest.frontier.positions) if self.newest else None
 
     def final(self) -> Snapshot:
         assert self.newest is not None
@@ -47,19 +47,21 @@ class Subscriber:
         old = self.newest
         if old is not None and snapshot.version <= old.version:
             raise Wrong(f"version went from {old.version} to {snapshot.version}")
-        if old is not None and any(snapshot.frontier.get(p, -1) < at for p, at in old.frontier.items()):
-            raise Wrong(f"frontier shrank from {dict(old.frontier)} to {dict(snapshot.frontier)}")
-        for partition, at in snapshot.frontier.items():
+        if old is not None and any(
+            snapshot.frontier.positions.get(p, -1) < at for p, at in old.frontier.positions.items()
+        ):
+            raise Wrong(f"frontier shrank from {dict(old.frontier.positions)} to {dict(snapshot.frontier.positions)}")
+        for partition, at in snapshot.frontier.positions.items():
             self._first.setdefault(partition, at)
-            self._met.setdefault(partition, snapshot.reached.get(partition, ()))
+            self._met.setdefault(partition, snapshot.frontier.reached.get(partition, ()))
         self._check_events(snapshot)
 
     def _check_events(self, snapshot: Snapshot) -> None:
-        held = int(snapshot.statistics[0])
+        held = int(snapshot.payload.statistics[0])
         expected = [
             value
             for (partition, offset), value in self._world.value_at.items()
-            if offset < snapshot.frontier.get(partition, 0)
+            if offset < snapshot.frontier.positions.get(partition, 0)
         ]
         below = sum(expected)
         if held & ~below or held.bit_count() != snapshot.n_events:
@@ -67,11 +69,13 @@ class Subscriber:
         missing = [
             (partition, offset)
             for (partition, offset), value in self._world.value_at.items()
-            if value & ~held and self._first.get(partition, 0) <= offset < snapshot.frontier.get(partition, 0)
+            if value & ~held and self._first.get(partition, 0) <= offset < snapshot.frontier.positions.get(partition, 0)
         ]
         removed = [self._removed(partition, offset) for partition, offset in missing]
-        if not all(removed) or len(missing) > snapshot.n_lost:
-            raise Wrong(f"lost: {missing} are below the frontier and not in the posterior ({snapshot.n_lost} lost)")
+        if not all(removed) or len(missing) > snapshot.counts.n_lost:
+            raise Wrong(
+                f"lost: {missing} are below the frontier and not in the posterior ({snapshot.counts.n_lost} lost)"
+            )
 
     def _times(self, partition: int, records: Sequence[Record]) -> list[float]:
         """The times of events as they count, all of a partition in their order."""
@@ -89,7 +93,7 @@ class ForgettingSubscriber(Subscriber):
     def _check_events(self, snapshot: Snapshot) -> None:
         values, ages = [], []
         ((kind, half_life),) = (self._world.forget or {}).items()
-        for partition, frontier in snapshot.frontier.items():
+        for partition, frontier in snapshot.frontier.positions.items():
             log = self._world.broker.log(Partition(self._world.data, partition))
             good = [r for r in log.records if r.offset < frontier and self._world.value_at[partition, r.offset]]
             values += [self._world.value_at[partition, r.offset] for r in good]
@@ -99,7 +103,7 @@ class ForgettingSubscriber(Subscriber):
         weights = [0.5 ** ((age - youngest) / half_life) for age in ages]
         total = sum(weight * value for weight, value in zip(weights, values, strict=True))
         pairs = [
-            (snapshot.statistics[0], total),
+            (snapshot.payload.statistics[0], total),
             (snapshot.n_effective, sum(weights)),
             (snapshot.n_events, len(values)),
         ]
@@ -114,7 +118,7 @@ class WindowSubscriber(Subscriber):
         world = self._world
         ((kind, span),) = (world.forget or {}).items()
         good: list[tuple[int, int, float]] = []
-        for partition, frontier in snapshot.frontier.items():
+        for partition, frontier in snapshot.frontier.positions.items():
             records = world.broker.log(Partition(world.data, partition)).records
             inside = [r for r in records if r.offset < frontier and world.value_at[partition, r.offset]]
             by_events = [float(r.offset) for r in inside]
@@ -123,9 +127,13 @@ class WindowSubscriber(Subscriber):
             good += [(partition, value, place) for value, place in zip(values, places, strict=True)]
         width = math.ceil(span / 64) if kind == "window_events" else span / 64
         newest = max((place for _, _, place in good), default=0.0)
-        ends = snapshot.frontier if kind == "window_events" else dict.fromkeys(snapshot.frontier, newest)
+        ends = (
+            snapshot.frontier.positions
+            if kind == "window_events"
+            else dict.fromkeys(snapshot.frontier.positions, newest)
+        )
         counted = [v for partition, v, place in good if place // width >= (ends[partition] - span) // width]
-        found = (snapshot.statistics[0], snapshot.n_effective, snapshot.n_events)
+        found = (snapshot.payload.statistics[0], snapshot.n_effective, snapshot.n_events)
         wanted = (sum(counted), len(counted), len(good))
         if found != wanted:
             raise Wrong(f"another window: {found} is not {wanted}")

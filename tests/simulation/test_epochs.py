@@ -21,8 +21,8 @@ LONG_SCHEDULES = 2000
 def test_schedules(method: str) -> None:
     found = [play(seed, method) for seed in range(SCHEDULES)]
     assert max(each.n_events for each in found) == EVENTS
-    assert any(each.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
-    late = [each for each in found if any(each.frontier[p] > end for p, end in each.ends.items())]
+    assert any(each.counts.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
+    late = [each for each in found if any(each.frontier.positions[p] > end for p, end in each.frontier.ends.items())]
     assert 5 < len(late) < SCHEDULES, "data came late in all schedules, or in none"
 
 

@@ -11,6 +11,7 @@ from streaminfer.runtime.folding.master import Master
 from streaminfer.runtime.folding.restoring import Restored
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.service import Fatal
+from tests.made import changed
 from tests.simulation.schedules import in_parts, shows_a_bug
 from tests.simulation.subscribers import Wrong
 from tests.simulation.world import EVENTS, Services, play
@@ -42,7 +43,7 @@ class _ClocksLost(Shard):
     """Restores the posterior and not what it must age."""
 
     def _go_on(self, found: Restored) -> None:
-        lost = replace(found.published, clocks={})
+        lost = changed(found.published, clocks={})
         super()._go_on(found._replace(published=lost, snapshot=lost))
 
 

@@ -43,7 +43,7 @@ class FirstShardOnly(Worker):
         super()._align(tape, shards[:1])
 
     def _start(self, partition: Partition, position: int) -> None:
-        super()._start(partition, self._shards.snapshots[0].frontier[partition.index])
+        super()._start(partition, self._shards.snapshots[0].frontier.positions[partition.index])
 
 
 class _ForgetsItsKeys(Shard):
@@ -68,7 +68,11 @@ class KeyLost(Master):
 class _CleanTooEarly(Shard):
     def _fold(self, increment: Increment) -> None:
         super()._fold(increment)
-        row = self.table.rows.rows.get(increment.keys.labels[0]) if increment.keys and increment.keys.labels else None
+        row = (
+            self.table.rows.rows.get(increment.payload.keys.labels[0])
+            if increment.payload.keys and increment.payload.keys.labels
+            else None
+        )
         if row is not None:
             self.table.rows.dirty[row] = False
 

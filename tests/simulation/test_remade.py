@@ -25,9 +25,10 @@ class RemadeSubscriber(Subscriber):
     """Every snapshot has events of the topic alone that its id says."""
 
     def _check_events(self, snapshot: Snapshot) -> None:
-        new, held = snapshot.topic_id == self._world.new_id, int(snapshot.statistics[0])  # type: ignore[attr-defined]
+        topic_id, held = snapshot.frontier.topic_id, int(snapshot.payload.statistics[0])
+        new = topic_id == self._world.new_id  # type: ignore[attr-defined]
         if held >> OLD if not new else held % (1 << OLD):
-            raise Wrong(f"events of another topic than {snapshot.topic_id}: {held:b}")
+            raise Wrong(f"events of another topic than {topic_id}: {held:b}")
 
 
 class RemadeWorld(World):

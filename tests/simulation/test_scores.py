@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.reading.tape import Minibatch
 from streaminfer.variational import fold
 from streaminfer.wire import increments
+from tests.made import changed
 from tests.simulation.schedules import shows_a_bug
 from tests.simulation.world import Services, play
 
@@ -29,7 +29,7 @@ class Overflowing(Worker):
 
     def _learn(self, batch: Minibatch) -> list[Learned]:
         return [
-            each._replace(increment=replace(each.increment, score=SCORE)) if self.dice.random() < 0.3 else each
+            each._replace(increment=changed(each.increment, score=SCORE)) if self.dice.random() < 0.3 else each
             for each in super()._learn(batch)
         ]
 

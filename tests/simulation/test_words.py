@@ -44,7 +44,7 @@ METHODS = ["svi", "memoized"]
 def test_schedules_of_several_passes(method: str) -> None:
     found = [play(seed, method, world_of=WordEpochsWorld) for seed in range(SCHEDULES)]
     assert max(each.n_events for each in found) == EVENTS
-    assert any(each.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
+    assert any(each.counts.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
 
 
 @pytest.mark.long
@@ -89,7 +89,11 @@ def test_a_batch_that_is_not_written_is_found() -> None:
 class _CleanTooEarly(Shard):
     def _fold(self, increment: Increment) -> None:
         super()._fold(increment)
-        row = self.table.rows.rows.get(increment.keys.labels[0]) if increment.keys and increment.keys.labels else None
+        row = (
+            self.table.rows.rows.get(increment.payload.keys.labels[0])
+            if increment.payload.keys and increment.payload.keys.labels
+            else None
+        )
         if row is not None:
             self.table.rows.dirty[row] = False
 

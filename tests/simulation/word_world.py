@@ -68,7 +68,7 @@ class WordSubscriber(KeyedSubscriber):
     def _check_keys(self, shard: int, snapshot: Snapshot) -> None:
         spec, found = self._world.spec, self._held[shard]
         assert spec.words is not None
-        head = words.head_of(spec.words, snapshot.statistics)
+        head = words.head_of(spec.words, snapshot.payload.statistics)
         if head.n_words != sum(int(numbers[0]) for numbers in found.values()) % words.MODULUS:
             raise Wrong(f"shard {shard} says {head.n_words} words")
         if spec.inference.method == "svb":
@@ -76,14 +76,14 @@ class WordSubscriber(KeyedSubscriber):
         for word, held in self._expected(shard, snapshot):
             below, missing = 0, []
             for (partition, offset), value in self._world.value_at.items():
-                if value and offset < snapshot.frontier.get(partition, 0):
+                if value and offset < snapshot.frontier.positions.get(partition, 0):
                     below |= value
                     if not held & value and offset >= self._firsts[shard].get(partition, 0):
                         missing.append((partition, offset))
             if held & ~below or held.bit_count() != snapshot.n_events:
                 raise Wrong(f"{word} counted twice, or beyond the frontier: {held:b} of {below:b}, {snapshot.n_events}")
-            if not all(self._removed(*place) for place in missing) or len(missing) > snapshot.n_lost:
-                raise Wrong(f"lost: {missing} are below the frontier of shard {shard} ({snapshot.n_lost} lost)")
+            if not all(self._removed(*place) for place in missing) or len(missing) > snapshot.counts.n_lost:
+                raise Wrong(f"lost: {missing} are below the frontier of shard {shard} ({snapshot.counts.n_lost} lost)")
 
     def _expected(self, shard: int, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
         """The words that a shard must have, with their counts."""
@@ -156,8 +156,8 @@ class WordEpochsSubscriber(EpochsSubscriber):
         if abs(n_all - 2 * found.bit_count()) > 1e-9:
             raise Wrong(f"{found.bit_count()} documents have {n_all!r} of the word that each has twice")
         total = n_all + sum(sums.values())
-        if abs(float(snapshot.statistics[: arena.statistics.shape[1]].sum()) - total) > 1e-9:
-            raise Wrong(f"the rows sum to {total!r}, the head says {snapshot.statistics}")
+        if abs(float(snapshot.payload.statistics[: arena.statistics.shape[1]].sum()) - total) > 1e-9:
+            raise Wrong(f"the rows sum to {total!r}, the head says {snapshot.payload.statistics}")
         return found
 
 

@@ -14,8 +14,8 @@ from streaminfer.variational.base import Base, prior
 from streaminfer.variational.drift import watching
 from streaminfer.variational.drift.watching import Scored, State
 from streaminfer.variational.forgetting.decay import ByEvents, Clocks, total
-from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import svb
+from tests.made import new_increment
 
 Draw = Callable[[np.random.Generator, int], Any]
 Sizes = Callable[[np.random.Generator, int], int]
@@ -71,7 +71,13 @@ def scores(
         events = np.asarray(draw(rng, size, at), dtype=np.float64).reshape(size, -1)
         done = svb.step(made, base, events, rule.weights(size, None))
         at += size
-        change = Increment("", "", "", 0, at - size, at, size, 0, 0, 0, done.score, done.statistics)
+        change = new_increment(
+            begin=at - size,
+            end=at,
+            n_events=size,
+            score=done.score,
+            statistics=done.statistics,
+        )
         clocks = rule.fold(made, clocks, change)
         if t % FRESH == FRESH - 1:
             held = total(made, clocks)

@@ -14,6 +14,7 @@ from streaminfer.models.options import Option, Section, Text
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import new_increment, new_snapshot
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,9 @@ def change(value: float, **fields: Any) -> Increment:
         "fingerprint": "f", "writer": "w", "topic": "t", "partition": 0, "begin": 0, "end": 1, "n_events": 1,
         "n_dead_lettered": 0, "n_lost": 0, "base_version": 0, "score": -1.0, "statistics": np.array([value]),
     }  # fmt: skip
-    return Increment(**{**known, **fields})
+    return new_increment(**{**known, **fields})
 
 
 def standing(value: float = 0.0, **fields: Any) -> Snapshot:
     """A snapshot of the guarded model that knows partition 0, at position 0."""
-    return Snapshot(**{"fingerprint": "f", "version": 5, "statistics": np.array([value]), "frontier": {0: 0}, **fields})
+    return new_snapshot(**{"version": 5, "statistics": np.array([value]), "positions": {0: 0}, **fields})

@@ -8,25 +8,25 @@ import numpy as np
 
 from streaminfer.models.model import Model
 from streaminfer.variational import fold, methods
-from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import svb
 from streaminfer.variational.outcomes import Outcome
+from tests.made import changed, new_increment
 from tests.variational.plain import SVB
 
 
 def one_pass(model: Model, events: np.ndarray, minibatch: int) -> np.ndarray:
     """The statistics that a master has after it folded the increments of all minibatches in turn."""
-    snapshot = replace(fold.start(model, "f"), frontier={0: 0})
+    snapshot = changed(fold.start(model, "f"), positions={0: 0})
     for begin in range(0, len(events), minibatch):
         batch = events[begin : begin + minibatch]
         step = svb.step(model, methods.base_of(model, SVB, snapshot), batch)
-        increment = Increment(
-            fingerprint="f", writer="w", topic="t", partition=0, begin=begin, end=begin + len(batch),
-            n_events=len(batch), n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
+        increment = new_increment(
+            begin=begin, end=begin + len(batch),
+            n_events=len(batch), base_version=snapshot.version, score=step.score,
             statistics=step.statistics,
         )  # fmt: skip
         snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version)
         assert outcome is Outcome.FOLDED
         snapshot = replace(snapshot, version=snapshot.version + 1)
     assert snapshot.n_events == len(events)
-    return snapshot.statistics
+    return snapshot.payload.statistics

@@ -14,6 +14,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import memoized
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import new_increment
 
 
 class Visit(NamedTuple):
@@ -45,10 +46,10 @@ def increment(spec: Spec, snapshot: Snapshot, events: np.ndarray, begin: int, en
     known: dict[str, Any] = {
         "fingerprint": "f", "writer": "w", "topic": "t", "partition": 0, "begin": begin, "end": end,
         "n_events": end - begin, "n_dead_lettered": 0, "n_lost": 0, "base_version": snapshot.version,
-        "score": step.score, "statistics": step.statistics, "epoch": snapshot.epoch,
+        "score": step.score, "statistics": step.statistics, "epoch": snapshot.frontier.epoch,
         "n_unconverged": step.n_unconverged,
     }  # fmt: skip
-    return Increment(**{**known, **fields})
+    return new_increment(**{**known, **fields})
 
 
 def folded(spec: Spec, snapshot: Snapshot, given: Increment) -> tuple[Snapshot, Outcome]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from streaminfer.variational import fold
 from streaminfer.variational.base import prior
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import svb
+from tests.made import changed
 from tests.variational.guarded import change
 
 MODEL = Poisson("k")
@@ -48,22 +47,22 @@ def test_any_schedule_gives_the_batch(data: st.DataObject) -> None:
         for increment in _increments(p, counts[p], data.draw(st.lists(st.integers(0, 10), max_size=3)))
     ]
     schedule = data.draw(st.lists(st.sampled_from(available), max_size=40)) if available else []
-    snapshot = replace(fold.start(MODEL, "f"), frontier=dict.fromkeys(range(partitions), 0))
+    snapshot = changed(fold.start(MODEL, "f"), positions=dict.fromkeys(range(partitions), 0))
     dropped = 0
     for increment in schedule:
         snapshot, outcome = fold.add(MODEL, snapshot, increment, 0)
         dropped += not outcome.moved
-        below = [count for p in range(partitions) for count in counts[p][: snapshot.frontier[p]]]
-        assert snapshot.statistics[0] == sum(below)
-        assert snapshot.n_events == len(below) == sum(snapshot.frontier.values())
-    assert snapshot.n_dropped == dropped
-    for increment in sorted(available * 2, key=lambda i: i.begin):
+        below = [count for p in range(partitions) for count in counts[p][: snapshot.frontier.positions[p]]]
+        assert snapshot.payload.statistics[0] == sum(below)
+        assert snapshot.n_events == len(below) == sum(snapshot.frontier.positions.values())
+    assert snapshot.counts.n_dropped == dropped
+    for increment in sorted(available * 2, key=lambda i: i.provenance.begin):
         snapshot, _ = fold.add(MODEL, snapshot, increment, 0)
-    complete = all(snapshot.frontier[p] == share[p] for p in range(partitions))
+    complete = all(snapshot.frontier.positions[p] == share[p] for p in range(partitions))
     if complete:
         every = np.array([count for each in counts for count in each], dtype=np.float64)[:, None]
-        assert snapshot.statistics[0] == every.sum()
-        assert snapshot.statistics[1] == len(every)
+        assert snapshot.payload.statistics[0] == every.sum()
+        assert snapshot.payload.statistics[1] == len(every)
         assert snapshot.n_events == len(every)
 
 
@@ -72,9 +71,9 @@ def test_any_schedule_gives_the_batch(data: st.DataObject) -> None:
 def test_replays_from_the_frontier_complete_it(order: list[int], repeated: list[int]) -> None:
     """Drop what does not fit, then send everything again in order: each event is there once."""
     increments = _increments(0, [2**i for i in range(6)], [1, 2, 3, 4, 5])
-    snapshot = replace(fold.start(MODEL, "f"), frontier={0: 0})
+    snapshot = changed(fold.start(MODEL, "f"), positions={0: 0})
     for i in [*order, *repeated, *range(6), *repeated]:
         snapshot, _ = fold.add(MODEL, snapshot, increments[i], 0)
-    assert snapshot.statistics[:2].tolist() == [63.0, 6.0]
-    assert (snapshot.n_events, snapshot.frontier) == (6, {0: 6})
-    assert snapshot.n_dropped == len(order) + 2 * len(repeated) + 6 - 6
+    assert snapshot.payload.statistics[:2].tolist() == [63.0, 6.0]
+    assert (snapshot.n_events, snapshot.frontier.positions) == (6, {0: 6})
+    assert snapshot.counts.n_dropped == len(order) + 2 * len(repeated) + 6 - 6

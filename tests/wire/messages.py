@@ -10,6 +10,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments, snapshots
 from streaminfer.wire.avro import DECLARED
+from tests.made import new_increment, new_snapshot
 
 FINGERPRINT = "0123456789abcdef"
 ABOUT = snapshots.About("demo", "poisson", "gamma", "svb", "exact")
@@ -23,16 +24,16 @@ def increment(**changes: Any) -> Increment:
         "n_events": 3, "n_dead_lettered": 1, "n_lost": 1, "base_version": 4, "score": -3.25, "statistics": VALUES,
         "epoch": 0,
     }  # fmt: skip
-    return Increment(**{**fields, **changes})
+    return new_increment(**{**fields, **changes})
 
 
 def snapshot(**changes: Any) -> Snapshot:
     fields: dict[str, Any] = {
-        "fingerprint": FINGERPRINT, "version": 6, "statistics": VALUES, "frontier": {0: 10, 3: 2**40}, "read_to": 21,
+        "fingerprint": FINGERPRINT, "version": 6, "statistics": VALUES, "positions": {0: 10, 3: 2**40}, "read_to": 21,
         "n_events": 100, "n_lost": 1, "n_dead_lettered": 2, "n_damped": 3, "n_rejected": 4, "n_dropped": 5,
         "score": -12.5, "staleness": 2, "created_at": 1_700_000_000_123,
     }  # fmt: skip
-    return Snapshot(**{**fields, **changes})
+    return new_snapshot(**{**fields, **changes})
 
 
 def increment_record(**changes: Any) -> bytes:

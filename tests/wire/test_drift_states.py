@@ -60,7 +60,7 @@ def test_the_largest_state_leaves_the_manifest_its_room() -> None:
     assert len(drift_states.encode(state)) == MAX_BYTES
     statistics = np.arange(30_000.0)
     most = snapshots.ENVELOPE + MAX_BYTES + 80_000
-    given = snapshot(drift=state, n_events=10_000, statistics=statistics, frontier=dict.fromkeys(range(1024), 2**62))
+    given = snapshot(drift=state, n_events=10_000, statistics=statistics, positions=dict.fromkeys(range(1024), 2**62))
     records = snapshots.encode(given, NATURAL, ABOUT, most)
     assert len(records) == 4
     assert max(len(data) for _, data in records) <= most

@@ -37,8 +37,8 @@ def test_without_forgetting_records_are_what_they_were() -> None:
 def test_older_records_are_read(most_clocks: int) -> None:
     found = Assembler(FINGERPRINT, 3, most_clocks=most_clocks).add(SNAPSHOT)
     assert found is not None
-    assert (found.n_events, found.n_effective, found.clocks) == (100, 100, {})
-    assert np.array_equal(found.statistics, VALUES)
+    assert (found.n_events, found.n_effective, found.payload.clocks) == (100, 100, {})
+    assert np.array_equal(found.payload.statistics, VALUES)
     assert increments.assemble([increments.decode(INCREMENT)], Layout(3)).n_events == 3
 
 
@@ -47,8 +47,8 @@ def test_times_of_increments_round_trip(max_bytes: int) -> None:
     given = increment(n_effective=2.25, newest=1.7e9 + 1 / 3)
     records = increments.encode(given, max_bytes, layout=Layout(0, timed=True))
     found = increments.assemble([increments.decode(record) for record in records], Layout(3, timed=True))
-    assert (found.n_effective, found.newest, found.n_events) == (2.25, 1.7e9 + 1 / 3, 3)
-    assert np.array_equal(found.statistics, VALUES)
+    assert (found.payload.n_effective, found.payload.newest, found.n_events) == (2.25, 1.7e9 + 1 / 3, 3)
+    assert np.array_equal(found.payload.statistics, VALUES)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -87,11 +87,11 @@ def _clocks(*indices: int) -> dict[int, Clock]:
 
 def _same(found: Snapshot | None, given: Snapshot) -> None:
     assert found is not None
-    assert np.array_equal(found.statistics, given.statistics)
-    assert found.clocks.keys() == given.clocks.keys()
-    for index, clock in given.clocks.items():
-        assert np.array_equal(found.clocks[index].statistics, clock.statistics)
-        assert found.clocks[index][1:] == clock[1:]
+    assert np.array_equal(found.payload.statistics, given.payload.statistics)
+    assert found.payload.clocks.keys() == given.payload.clocks.keys()
+    for index, clock in given.payload.clocks.items():
+        assert np.array_equal(found.payload.clocks[index].statistics, clock.statistics)
+        assert found.payload.clocks[index][1:] == clock[1:]
     assert found.n_effective == given.n_effective
 
 

@@ -75,9 +75,11 @@ def _add_snapshot(assembler: Assembler, data: bytes) -> None:
     with suppress(WireError, OtherSpec):
         found = assembler.add(data)
         if found is not None:
-            assert np.isfinite(found.statistics).all()
-            assert found.statistics.shape == (3,)
-            assert min(found.n_events, found.read_to, found.staleness, *found.frontier.values(), 0) == 0
+            assert np.isfinite(found.payload.statistics).all()
+            assert found.payload.statistics.shape == (3,)
+            assert (
+                min(found.n_events, found.read_to, found.counts.staleness, *found.frontier.positions.values(), 0) == 0
+            )
 
 
 def test_at_least_as_many_inputs_as_promised() -> None:
@@ -99,7 +101,7 @@ def test_increments_mutated(messages: list[bytes]) -> None:
             assert 0 <= part.value["begin"] < part.value["end"]
             with suppress(BadValue):
                 made = increments.assemble([part], Layout(3))
-                assert np.isfinite(made.statistics).all()
+                assert np.isfinite(made.payload.statistics).all()
 
 
 @examples("increments.assemble, any parts")
@@ -112,7 +114,7 @@ def test_parts_in_any_order(draw: bytes) -> None:
         part = increments.Part({**value, "end": 12 + writer % 3, "statistics": bytes(length % 40)})
         with suppress(BadValue):
             made = parts.add(part)
-            assert made is None or made.statistics.shape == (size,)
+            assert made is None or made.payload.statistics.shape == (size,)
         with suppress(BadValue):
             increments.assemble([part] * value["parts"], Layout(size))
 
@@ -214,8 +216,8 @@ def test_any_numbers_as_panes(numbers: list[float]) -> None:
     part = increments.Part({**PART.value, "statistics": np.array(numbers, "<f8").tobytes()})
     with suppress(BadValue):
         made = increments.assemble([part], Layout(3, windowed=True))
-        assert sum(pane.n_events for pane in made.panes.values()) <= made.n_events
-        assert all(pane.n_events >= 1 and np.isfinite(pane.statistics).all() for pane in made.panes.values())
+        assert sum(pane.n_events for pane in made.payload.panes.values()) <= made.n_events
+        assert all(pane.n_events >= 1 and np.isfinite(pane.statistics).all() for pane in made.payload.panes.values())
 
 
 @examples("snapshots.add, arbitrary bytes")

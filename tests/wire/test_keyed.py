@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from streaminfer.variational.increment import ByKey, Increment, Layout
 from streaminfer.wire import increments, key_columns, key_records, snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue, WireError
+from tests.made import changed
 from tests.wire.messages import increment
 
 SIZE = 3
@@ -29,7 +29,7 @@ STATISTICS = np.arange(9.0).reshape(3, SIZE) - 2.5
 
 def keyed_increment(keys: ByKey = KEYS, statistics: np.ndarray = STATISTICS, n_events: int = 6) -> Increment:
     made = increment(n_events=n_events, n_dead_lettered=0, n_lost=0)
-    return replace(made, end=made.begin + 20, statistics=statistics, keys=keys)
+    return changed(made, end=made.provenance.begin + 20, statistics=statistics, keys=keys)
 
 
 def read(records: list[bytes], timed: bool, belongs: Callable[[bytes], bool] = lambda _: True) -> Increment:
@@ -47,18 +47,18 @@ def test_increments_round_trip(timed: bool, max_bytes: int) -> None:
     records = increments.encode(keyed_increment(), max_bytes, layout=Layout(0, timed=timed))
     assert (len(records) > 1) == (max_bytes < 1 << 20)
     found = read(records, timed)
-    assert found.keys is not None
-    assert tuple(found.keys.labels) == LABELS
-    assert np.array_equal(found.statistics, STATISTICS)
+    assert found.payload.keys is not None
+    assert tuple(found.payload.keys.labels) == LABELS
+    assert np.array_equal(found.payload.statistics, STATISTICS)
     columns = range(1, 6 if timed else 4)
-    assert all(np.array_equal(found.keys[i], KEYS[i]) for i in columns)
+    assert all(np.array_equal(found.payload.keys[i], KEYS[i]) for i in columns)
 
 
 def test_an_increment_of_no_keys_round_trips() -> None:
     none = ByKey((), *(np.empty(0) for _ in range(5)))
     found = read(increments.encode(keyed_increment(none, np.empty((0, SIZE)), 0), 1 << 20), False)
-    assert found.keys is not None
-    assert (len(found.keys.labels), found.statistics.shape) == (0, (0, SIZE))
+    assert found.payload.keys is not None
+    assert (len(found.payload.keys.labels), found.payload.statistics.shape) == (0, (0, SIZE))
 
 
 def column(i: int, *values: float) -> ByKey:
@@ -184,7 +184,7 @@ def test_the_manifest_of_the_largest_keyed_model_is_one_record(kind: str, option
     natural = model.posterior(model.empty()).natural
     frontier, stamps = dict.fromkeys(range(1024), 2**40), dict.fromkeys(range(1024), 2**41)
     start = fold.start(model, spec.fingerprint)
-    snapshot = replace(start, version=1, prior="x" * MAX_PRIOR, frontier=frontier, stamps=stamps)
+    snapshot = changed(start, version=1, prior="x" * MAX_PRIOR, positions=frontier, stamps=stamps)
     records = snapshots.encode(snapshot, natural, snapshots.About("demo", kind, "f", "svb", "exact"), RECORD)
     assert [key for key, _ in records] == [snapshots.MANIFEST]
     assert len(records[0][1]) <= RECORD

@@ -36,9 +36,9 @@ def test_panes_of_increments_round_trip(found: dict[int, Pane], max_bytes: int) 
     made = [parts.add(part) for part in given]
     assert made[:-1] == [None] * (len(made) - 1)
     assert made[-1] is not None
-    assert made[-1].newest == 1.7e9 + 1 / 3
-    assert made[-1].statistics.tolist() == [0.0] * SIZE
-    assert {i: (pane.n_events, pane.statistics.tolist()) for i, pane in made[-1].panes.items()} == {
+    assert made[-1].payload.newest == 1.7e9 + 1 / 3
+    assert made[-1].payload.statistics.tolist() == [0.0] * SIZE
+    assert {i: (pane.n_events, pane.statistics.tolist()) for i, pane in made[-1].payload.panes.items()} == {
         i: (pane.n_events, pane.statistics.tolist()) for i, pane in found.items()
     }
 

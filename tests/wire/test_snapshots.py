@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from itertools import permutations
 from typing import Any
 
@@ -15,6 +14,7 @@ from streaminfer.wire import snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, BadFrame, BadValue
 from streaminfer.wire.snapshots import Assembler, OtherSpec, iso
+from tests.made import flat
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, snapshot, snapshot_record
 
 CHUNKED = snapshots.ENVELOPE + 16
@@ -31,17 +31,15 @@ def _assembler(size: int = 3) -> Assembler:
 
 def _same(a: Snapshot | None, b: Snapshot) -> None:
     assert a is not None
-    for field in fields(Snapshot):
-        one, other = getattr(a, field.name), getattr(b, field.name)
-        assert np.array_equal(one, other) if field.name == "statistics" else one == other, field.name
+    assert flat(a) == flat(b)
 
 
 @pytest.mark.parametrize(
     "given",
     [
         snapshot(),
-        snapshot(frontier={}, score=0.0, created_at=0),
-        snapshot(frontier=dict.fromkeys(range(1024), 2**63 - 1), version=2**62),
+        snapshot(positions={}, score=0.0, created_at=0),
+        snapshot(positions=dict.fromkeys(range(1024), 2**63 - 1), version=2**62),
         snapshot(epoch=3, starts={0: 0, 3: 7}, ends={0: 10, 3: 2**41}, n_batches=9, n_steps=4),
         snapshot(starts={0: 10, 3: 2**40}),
         snapshot(created_at=253_402_300_799_999, read_to=2**63 - 1),
@@ -74,9 +72,9 @@ def test_chunks_round_trip_with_the_manifest_last() -> None:
 
 
 def test_the_envelope_holds_the_largest_manifest() -> None:
-    given = snapshot(frontier=dict.fromkeys(range(1024), 2**62), version=2**62, statistics=np.zeros(4095 * 2))
+    given = snapshot(positions=dict.fromkeys(range(1024), 2**62), version=2**62, statistics=np.zeros(4095 * 2))
     passed = dict.fromkeys(range(1024), 2**40)
-    again = snapshot(frontier=passed, starts=passed, ends=passed, version=2**62, statistics=np.zeros(4095 * 2))
+    again = snapshot(positions=passed, starts=passed, ends=passed, version=2**62, statistics=np.zeros(4095 * 2))
     assert max(map(len, [*_records(given, CHUNKED), *_records(again, CHUNKED)])) <= CHUNKED
 
 

@@ -24,10 +24,11 @@ from streaminfer.tables.learning import Learning, Lesson, Taken
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting import rules
 from streaminfer.variational.forgetting.reached import Reached, believe
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.increment import Increment, Provenance
 from streaminfer.variational.lda.posterior import posterior_of
 from streaminfer.variational.lda.words import Block
 from streaminfer.variational.methods import memoized
+from streaminfer.variational.snapshot import Snapshot
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -54,8 +55,17 @@ def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Rows) -> Pos
         for shard in shards:
             _rest(shard)
     for shard in shards:
-        shard.table.snapshot = replace(shard.table.snapshot, frontier={}, starts={}, ends={}, batches={})
+        shard.table.snapshot = _detached(shard.table.snapshot)
     return _RESULTS[kind_of(spec).name](spec, shards)
+
+
+def _detached(snapshot: Snapshot) -> Snapshot:
+    """Without positions, as rows have none on a bus, and without batches that nothing visits again."""
+    return replace(
+        snapshot,
+        frontier=replace(snapshot.frontier, positions={}, starts={}, ends={}),
+        payload=replace(snapshot.payload, batches={}),
+    )
 
 
 def _spec_of(given: object) -> Spec:
@@ -95,10 +105,11 @@ def _pass_over(spec: Spec, learning: Learning, shards: Sequence[Fitted], rows: R
     source, reached = iter(rows), Reached()
     while batch := list(islice(source, spec.inference.minibatch)):
         first = shards[0].table.snapshot
-        at, own = first.frontier[0], memoized.held(first, 0, first.frontier[0])
+        at = first.frontier.positions[0]
+        own = memoized.held(first, 0, at)
         taken, reached = _taken(spec, batch, at, reached)
         blocks = [Block(shard.table.rows, shard.table.snapshot) for shard in shards]
-        lessons = learning.learn(taken, blocks, first.epoch > 0, own)
+        lessons = learning.learn(taken, blocks, first.frontier.epoch > 0, own)
         for shard, lesson in zip(shards, lessons, strict=True):
             _fold(spec, learning, shard, taken, lesson, at, at + len(batch))
 
@@ -118,14 +129,12 @@ def _taken(spec: Spec, batch: list[Mapping[str, Any]], at: int, reached: Reached
 def _fold(spec: Spec, learning: Learning, shard: Fitted, taken: Taken, lesson: Lesson, begin: int, end: int) -> None:
     table = shard.table
     now, version = table.snapshot, table.snapshot.version
-    increment = Increment(
-        fingerprint=spec.fingerprint, writer="fit", topic="", partition=0, begin=begin, end=end, n_dead_lettered=0,
-        n_lost=0, epoch=now.epoch, **{**lesson._asdict(), "base_version": version},
-    )  # fmt: skip
+    provenance = Provenance(spec.fingerprint, "fit", "", 0, begin, end, version, now.frontier.epoch)
+    increment = Increment(provenance, lesson.counts, lesson.payload)
     table.fold(learning.dated(increment, taken), fresh_from=version, base_events=now.n_events)
     table.snapshot = replace(table.snapshot, version=version + 1)
-    if lesson.keys is not None:
-        shard.versions.update((label, version + 1) for label in lesson.keys.labels)
+    if lesson.payload.keys is not None:
+        shard.versions.update((label, version + 1) for label in lesson.payload.keys.labels)
 
 
 def _single(spec: Spec, shards: Sequence[Fitted]) -> PosteriorSnapshot:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from streaminfer.models.keys import label_of
 from streaminfer.runtime import names
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
-from streaminfer.runtime.following.keys import of_key
 from streaminfer.runtime.following.manifests import whole
 from streaminfer.spec import Spec
+from streaminfer.tables.one_key import of_key, unseen
 from streaminfer.tables.table import Table
 from streaminfer.variational.forgetting.decay import Clock
 
@@ -77,7 +77,7 @@ class KeyedPosteriors(Mapping[str, PosteriorSnapshot]):
     def unseen(self, key: str | int) -> PosteriorSnapshot:
         """What a key without events starts from: the prior, or one that is fitted to the other keys of its shard."""
         label = label_of(key)
-        return PosteriorSnapshot(self.spec, replace(self._shard(label).table.snapshot, n_events=0), label.decode())
+        return PosteriorSnapshot(self.spec, unseen(self.spec, self._shard(label).table.snapshot), label.decode())
 
     def _shard(self, label: bytes) -> Fitted:
         return self._shards[names.shard_of(self.spec, label)]

@@ -95,7 +95,8 @@ class PosteriorSnapshot:
     @property
     def frontier(self) -> dict[str, int]:
         topic = names.data_topic(self.spec)
-        return {f"{topic}-{index}": position for index, position in sorted(self.snapshot.frontier.items())}
+        positions = self.snapshot.frontier.positions
+        return {f"{topic}-{index}": position for index, position in sorted(positions.items())}
 
     @property
     def drift(self) -> dict[str, float | None] | None:
@@ -183,7 +184,7 @@ class PosteriorSnapshot:
     @property
     def epoch(self) -> int:
         """Which pass over the data it is of, from 0."""
-        return self.snapshot.epoch
+        return self.snapshot.frontier.epoch
 
     @property
     def score(self) -> float | None:
@@ -195,7 +196,7 @@ class PosteriorSnapshot:
         """
         if self.n_events == 0 or not kind_of(self.spec).scored:
             return None
-        return self.snapshot.score / self.n_events
+        return self.snapshot.counts.score / self.n_events
 
     def _numbers(self) -> dict[str, Any]:
         """Parameters and natural parameters."""
@@ -212,20 +213,20 @@ class PosteriorSnapshot:
 
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
-        snapshot, model = self.snapshot, self.spec.model
+        snapshot, counts, model = self.snapshot, self.snapshot.counts, self.spec.model
         return {
             "name": self.name,
             "key": self.key,
             "version": snapshot.version,
             "n_events": snapshot.n_events,
             "n_effective": snapshot.n_effective,
-            "n_lost": snapshot.n_lost,
-            "n_dead_lettered": snapshot.n_dead_lettered,
-            "n_damped": snapshot.n_damped,
-            "n_rejected": snapshot.n_rejected,
-            "n_unconverged": snapshot.n_unconverged,
-            "n_dropped": snapshot.n_dropped,
-            "staleness": snapshot.staleness,
+            "n_lost": counts.n_lost,
+            "n_dead_lettered": counts.n_dead_lettered,
+            "n_damped": counts.n_damped,
+            "n_rejected": counts.n_rejected,
+            "n_unconverged": counts.n_unconverged,
+            "n_dropped": counts.n_dropped,
+            "staleness": counts.staleness,
             "exactness": model.exactness,
             "method": self.spec.inference.method,
             "model": self.spec.kind,
@@ -234,7 +235,7 @@ class PosteriorSnapshot:
             "log_evidence": plain(np.float64(self.log_evidence())),
             "score": self.score,
             "drift": self.drift,
-            "epoch": snapshot.epoch,
+            "epoch": snapshot.frontier.epoch,
             "frontier": self.frontier,
             "read_to": snapshot.read_to,
             "fingerprint": snapshot.fingerprint,

@@ -37,9 +37,10 @@ class Rest:
         ends = self._bus.ends(self._topic)
         if ends != self._ends:
             self._ends, self._since = ends, now
-        if not all(self._reached(snapshot.frontier.get(index), end) for index, end in ends.items()):
+        frontier = snapshot.frontier
+        if not all(self._reached(frontier.positions.get(index), end) for index, end in ends.items()):
             return None
-        there = snapshot.n_events > 0 or any(end > snapshot.starts.get(index, end) for index, end in ends.items())
+        there = snapshot.n_events > 0 or any(end > frontier.starts.get(index, end) for index, end in ends.items())
         rested = there and now - self._since >= QUIET
         return ends if rested or ends == self._marks() else None
 

@@ -313,7 +313,7 @@ class Restoring:
         try:
             found = manifests.assembled(self._spec, self._assembler, record)
             if found is not None:
-                manifests.check_statistics(self._spec, found)
+                manifests.check_snapshot(self._spec, found)
         except Older as error:
             self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
             return None

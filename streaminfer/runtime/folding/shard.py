@@ -34,7 +34,7 @@ from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import memoized, method_of
 from streaminfer.variational.outcomes import Outcome
-from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.snapshot import Snapshot, dropped
 from streaminfer.wire import increments, key_records, snapshots
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, WireError
@@ -129,12 +129,15 @@ class Shard:
         """
         before, again = self.snapshot, method_of(self._spec.inference).passes
         topic_id = incarnation.check(self._spec, self._bus, [before])
-        self.snapshot = epochs.met(before, self._bus.starts(self._data), kept=again)
+        self.snapshot = met = epochs.met(before, self._bus.starts(self._data), kept=again)
+        frontier = met.frontier
         if self._spec.times_matter:
-            new = {index: (now,) for index in self.snapshot.frontier if index not in before.frontier}
-            self.snapshot = replace(self.snapshot, reached={**self.snapshot.reached, **new}) if new else self.snapshot
-        if not before.topic_id:
-            self.snapshot = replace(self.snapshot, topic_id=topic_id)
+            new = {index: (now,) for index in frontier.positions if index not in before.frontier.positions}
+            frontier = replace(frontier, reached={**frontier.reached, **new}) if new else frontier
+        if not frontier.topic_id:
+            frontier = replace(frontier, topic_id=topic_id)
+        if frontier is not met.frontier:
+            self.snapshot = replace(met, frontier=frontier)
         self.urgent = self.urgent or self.snapshot is not before
 
     @property
@@ -150,7 +153,7 @@ class Shard:
         """Starts the next pass if this one is at its end; whether that was so. It must be committed at once."""
         turned = self.table.turn()
         if turned:
-            log.info("pass %d of %d", self.snapshot.epoch + 1, self._spec.inference.n_epochs)
+            log.info("pass %d of %d", self.snapshot.frontier.epoch + 1, self._spec.inference.n_epochs)
         return turned
 
     @property
@@ -182,30 +185,31 @@ class Shard:
             self.snapshot = replace(self.snapshot, read_to=position)
 
     def _is_of_this_spec(self, increment: Increment) -> bool:
-        if (increment.fingerprint, increment.topic) == (self._spec.fingerprint, self._data):
+        came = increment.provenance
+        if (came.fingerprint, came.topic) == (self._spec.fingerprint, self._data):
             return True
-        fingerprint, writer = increment.fingerprint, increment.writer
-        self._teller.tell(f"dropped an increment of a spec with fingerprint {fingerprint} by {writer}")
+        self._teller.tell(f"dropped an increment of a spec with fingerprint {came.fingerprint} by {came.writer}")
         self._metrics.outcome("other-spec")
-        self.snapshot = replace(self.snapshot, n_dropped=self.snapshot.n_dropped + 1)
+        self.snapshot = dropped(self.snapshot)
         return False
 
     def _check_in_log(self, increment: Increment) -> None:
         """Raises BadValue if an increment claims events that the data topic does not have."""
-        n_epochs = self._spec.inference.n_epochs
-        if increment.epoch >= n_epochs:
+        came, n_epochs = increment.provenance, self._spec.inference.n_epochs
+        if came.epoch >= n_epochs:
             rule = "must be 0, there is one pass over the data" if n_epochs == 1 else f"must be below {n_epochs}"
-            raise BadValue(f"epoch {rule} (got {increment.epoch})")
-        if increment.end > self._ends.get(increment.partition, 0):
+            raise BadValue(f"epoch {rule} (got {came.epoch})")
+        if came.end > self._ends.get(came.partition, 0):
             self._ends = self._bus.ends(self._data)
-        end = self._ends.get(increment.partition, 0)
-        if increment.end > end:
-            raise BadValue(f"end must not be beyond the {end} of {self._data}-{increment.partition} ({increment.end})")
+        end = self._ends.get(came.partition, 0)
+        if came.end > end:
+            raise BadValue(f"end must not be beyond the {end} of {self._data}-{came.partition} ({came.end})")
 
     def _fold(self, increment: Increment) -> None:
-        fresh_from, before = self._retry.get(increment.partition, self.published.version), self.snapshot
+        came, before = increment.provenance, self.snapshot
+        fresh_from = self._retry.get(came.partition, self.published.version)
         # A version before this master's time may be any: its worker computes again on one that is known.
-        base_events = self._n_events.get(increment.base_version, 0)
+        base_events = self._n_events.get(came.base_version, 0)
         try:
             outcome = self.table.fold(increment, fresh_from, base_events)
         except memoized.TooManyBatches as error:
@@ -214,9 +218,9 @@ class Shard:
         self._tell_uneven()
         self._metrics.outcome(outcome.value)
         if outcome is Outcome.STALE_BASE:
-            self._retry[increment.partition] = self.published.version + 1
+            self._retry[came.partition] = self.published.version + 1
         elif outcome.moved:
-            self._retry.pop(increment.partition, None)
+            self._retry.pop(came.partition, None)
         self.urgent = self.urgent or not outcome.moved
 
     def _tell_alarm(self, before: Snapshot) -> None:
@@ -231,7 +235,7 @@ class Shard:
         """Once, where both the data and what is folded of it are uneven: a partition may only be behind."""
         forget = self._spec.inference.forget
         found = None if self._told_uneven else unevenness(forget, self._ends)
-        if found is not None and unevenness(forget, self.snapshot.frontier) is not None:
+        if found is not None and unevenness(forget, self.snapshot.frontier.positions) is not None:
             log.warning("%s: %s", self._data, found)
             self._told_uneven = True
 
@@ -260,7 +264,7 @@ class Shard:
         self._owner.commit(written, positions, member)
         self._letters, self._leftovers, self.in_the_way = [], [], []
         self.urgent = False
-        self.published = self.snapshot = replace(snapshot, staleness=0)
+        self.published = self.snapshot = replace(snapshot, counts=replace(snapshot.counts, staleness=0))
         table.published()
         if table.keeping is not None:
             table.keeping.published()

@@ -113,7 +113,7 @@ class Follower:
         try:
             snapshot = manifests.assembled(self._spec, self._assembler, record)
             if snapshot is not None:
-                manifests.check_statistics(self._spec, snapshot)
+                manifests.check_snapshot(self._spec, snapshot)
         except Older as error:
             self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
             self.unreadable = before

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from functools import reduce
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.keys import label_of
@@ -16,24 +14,14 @@ from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.following.rows import Row, SomeRows
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.spec import Spec
-from streaminfer.tables.kinds import require_proper
-from streaminfer.tables.pooled import model_of
-from streaminfer.variational.forgetting.decay import Clock, Clocks
+from streaminfer.tables.one_key import of_key, unseen
+from streaminfer.variational.forgetting.decay import Clock
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import key_records
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import WireError
 
 log = logging.getLogger(__name__)
-
-
-def of_key(spec: Spec, shard: Snapshot, clocks: Clocks, n_events: int, version: int) -> Snapshot:
-    """What a shard has of a key: its statistics by clock and all together. Raises DomainError if they are none."""
-    model = spec.model
-    total = reduce(model.merge, (clock.statistics for clock in clocks.values()), model.empty())
-    require_proper(model_of(spec, shard), total)
-    kept = clocks if spec.inference.forget is not None else {}
-    return replace(shard, version=version, statistics=total, n_events=n_events, clocks=kept)
 
 
 class KeyFollower:
@@ -97,7 +85,7 @@ class KeyedSnapshots:
 def _as_of(spec: Spec, manifest: Snapshot, rows: Mapping[int, Row] | None) -> Snapshot:
     """A key as of a manifest of its shard; one that nobody has met is what all keys start from."""
     if not rows:
-        return replace(manifest, n_events=0, statistics=spec.model.empty(), clocks={})
+        return unseen(spec, manifest)
     clocks = {
         clock: Clock(row.numbers[key_records.NUMBERS :], float(row.numbers[2]), float(row.numbers[3]))
         for clock, row in sorted(rows.items())

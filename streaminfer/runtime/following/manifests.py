@@ -65,15 +65,11 @@ def _why(spec: Spec, found: str, text: bytes | None) -> str:
     return f"{'; '.join(changed[:MOST_DIFFERENCES])}{more}. To start over, " if changed else ""
 
 
-def check_statistics(spec: Spec, snapshot: Snapshot) -> None:
-    """Raises DomainError if they give no posterior, or are of a pass or an average that the spec does not have."""
-    kind, step = kind_of(spec), spec.inference.step
-    averaged = step is not None and step.constant is not None and not kind.has_rows  # else it is in the rows
-    if (snapshot.average is not None) != (averaged and snapshot.n_steps > 0):
-        raise DomainError("an average must exist if and only if steps are constant and one was taken")
-    if snapshot.epoch >= spec.inference.n_epochs:
-        raise DomainError(f"epoch {snapshot.epoch} of {spec.inference.n_epochs}")
-    kind.check(spec, snapshot)
+def check_snapshot(spec: Spec, snapshot: Snapshot) -> None:
+    """Raises DomainError if a snapshot gives no posterior, or is of a pass that the spec does not have."""
+    if snapshot.frontier.epoch >= spec.inference.n_epochs:
+        raise DomainError(f"epoch {snapshot.frontier.epoch} of {spec.inference.n_epochs}")
+    kind_of(spec).check(spec, snapshot)
 
 
 def whole(spec: Spec, shards: list[Snapshot]) -> Snapshot:

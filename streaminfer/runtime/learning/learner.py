@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from streaminfer.tables.kinds import kind_of
 from streaminfer.tables.learning import Lesson, Taken
 from streaminfer.variational.forgetting import rules
 from streaminfer.variational.forgetting.reached import Reached
-from streaminfer.variational.increment import Increment
+from streaminfer.variational.increment import Increment, Provenance
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.events.formats import format_of
 
@@ -87,7 +88,7 @@ class Learner:
         own = None if self._batches is None or first else self._batches.statistics(batch)
         given = Taken(taken.events, taken.places, taken.stamps)
         lessons = self._learning.learn(given, self._shards.blocks, not first, own)
-        if not all(np.isfinite(lesson.statistics).all() for lesson in lessons):
+        if not all(np.isfinite(lesson.payload.statistics).all() for lesson in lessons):
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
         made = [
             self._learning.dated(self._increment(batch, lesson, n_bad=n_bad, reached=taken.reached), given)
@@ -105,16 +106,16 @@ class Learner:
     def _increment(
         self, batch: Minibatch, lesson: Lesson, n_bad: int = 0, n_lost: int = 0, reached: Reached = ()
     ) -> Increment:
-        return Increment(
+        provenance = Provenance(
             fingerprint=self._spec.fingerprint,
             writer=self._identity,
             topic=batch.partition.topic,
             partition=batch.partition.index,
             begin=batch.begin,
             end=batch.end,
-            n_dead_lettered=n_bad,
-            n_lost=n_lost,
+            base_version=lesson.base_version,
             epoch=batch.epoch,
             reached=reached,
-            **lesson._asdict(),
         )
+        counts = replace(lesson.counts, n_dead_lettered=n_bad, n_lost=n_lost)
+        return Increment(provenance, counts, lesson.payload)

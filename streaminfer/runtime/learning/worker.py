@@ -27,6 +27,7 @@ from streaminfer.spec import Spec
 from streaminfer.tables import table_of
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational import base, methods
+from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
@@ -118,12 +119,12 @@ class Worker:
         if snapshot is None:
             return
         for tape in self._tapes.values():
-            if tape.epoch != snapshot.epoch:
-                self._start(tape.partition, snapshot.frontier[tape.partition.index])
+            if tape.epoch != snapshot.frontier.epoch:
+                self._start(tape.partition, snapshot.frontier.positions[tape.partition.index])
             else:
                 self._align(tape, self._shards.snapshots)
         for partition in list(self._waiting):
-            frontier = snapshot.frontier.get(partition.index)
+            frontier = snapshot.frontier.positions.get(partition.index)
             if frontier is not None:
                 self._waiting.discard(partition)
                 self._start(partition, frontier)
@@ -133,13 +134,13 @@ class Worker:
     def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
         """The lowest frontier of all shards counts; those further on drop what they have."""
         index = tape.partition.index
-        frontier = min(shard.frontier[index] for shard in shards)
+        frontier = min(shard.frontier.positions[index] for shard in shards)
         tape.reached(frontier)
         if frontier > tape.begin:
             self._metrics.seeks_forward.inc()
             self._start(tape.partition, frontier)
         elif any(
-            shard.frontier[index] < tape.begin and shard.read_to > tape.acknowledged.get(i, -1)
+            shard.frontier.positions[index] < tape.begin and shard.read_to > tape.acknowledged.get(i, -1)
             for i, shard in enumerate(shards)
         ):
             # A master has read past all we sent and still stands before it: something of ours was dropped.
@@ -148,9 +149,9 @@ class Worker:
 
     def _start(self, partition: Partition, position: int) -> None:
         snapshot = self._shards.snapshot
-        epoch = 0 if snapshot is None else snapshot.epoch
-        self._tapes[partition] = Tape(partition, position, self._tape_bytes, epoch)
-        self._tapes[partition].time_reached = () if snapshot is None else snapshot.reached.get(partition.index, ())
+        frontier = Frontier() if snapshot is None else snapshot.frontier
+        self._tapes[partition] = Tape(partition, position, self._tape_bytes, frontier.epoch)
+        self._tapes[partition].time_reached = frontier.reached.get(partition.index, ())
         self._member.seek(partition, position)
         self._pause(partition, self._passes.at_end(self._tapes[partition]))
 
@@ -237,7 +238,7 @@ class Worker:
         """In the order of the log: whether a time is too far ahead depends on those before it."""
         tape = self._tapes[batch.partition]
         made = self._learner.learn(batch, tape.time_reached)
-        tape.time_reached = made[-1].increment.reached
+        tape.time_reached = made[-1].increment.provenance.reached
         n_ahead = sum(each.n_ahead for each in made)
         if n_ahead:
             self._metrics.ahead_of_time.inc(n_ahead)
@@ -254,7 +255,7 @@ class Worker:
         inference, snapshot = self._spec.inference, self._shards.snapshot
         if snapshot is None and self._kind.together:
             return 0  # rows of words are missing, and come
-        if self._batches is not None and snapshot is not None and not self._batches.ready(snapshot.epoch):
+        if self._batches is not None and snapshot is not None and not self._batches.ready(snapshot.frontier.epoch):
             return 0  # what the passes before have left is not all known yet
         ahead = sum(len(tape.ahead) for tape in self._tapes.values())
         n_events = 0 if snapshot is None else snapshot.n_events
@@ -288,25 +289,29 @@ class Worker:
         outputs, of = [], []
         for each in learned:
             for data in self._encoded(each.increment):
-                key = str(each.increment.partition).encode()
+                key = str(each.increment.provenance.partition).encode()
                 outputs.append(Output(self._increments, data, key, each.shard))
                 of.append(each)
         for offset, each in zip(self._bus.publish(outputs), of, strict=True):
-            acknowledged = self._tapes[Partition(self._topic, each.increment.partition)].acknowledged
+            acknowledged = self._tape(each.increment).acknowledged
             acknowledged[each.shard] = max(acknowledged.get(each.shard, -1), offset)
         for each in learned:
             if each.shard == 0 or not self._kind.together:
                 self._metrics.events.inc(each.increment.n_events)
             self._metrics.dead_letters.inc(len(each.letters))
             if each.shard == 0:
-                self._tapes[Partition(self._topic, each.increment.partition)].ahead.append(each.increment.end)
+                self._tape(each.increment).ahead.append(each.increment.provenance.end)
                 self._metrics.minibatches.inc()
+
+    def _tape(self, increment: Increment) -> Tape:
+        return self._tapes[Partition(self._topic, increment.provenance.partition)]
 
     def _encoded(self, increment: Increment) -> list[bytes]:
         try:
             return increments.encode(increment, self._bus.max_record_bytes, self._schemas, self._layout)
         except BadValue as error:
-            where = f"{self._topic}-{increment.partition} [{increment.begin}, {increment.end})"
+            came = increment.provenance
+            where = f"{self._topic}-{came.partition} [{came.begin}, {came.end})"
             raise Fatal(f"{where}: {error}: make inference.minibatch smaller") from error
 
     def _check_acknowledged(self) -> None:

@@ -20,12 +20,12 @@ class Passes:
     def end(self, part: Tape | Minibatch) -> int | None:
         """Where every pass over a partition ends, once that is fixed."""
         snapshot = self._shards.snapshot
-        return None if snapshot is None else snapshot.ends.get(part.partition.index)
+        return None if snapshot is None else snapshot.frontier.ends.get(part.partition.index)
 
     def in_last_epoch(self) -> bool:
         """Whether this pass goes on beyond the ends, with whatever came later."""
         snapshot, n_epochs = self._shards.snapshot, self._spec.inference.n_epochs
-        return n_epochs == 1 or (snapshot is not None and snapshot.epoch == n_epochs - 1)
+        return n_epochs == 1 or (snapshot is not None and snapshot.frontier.epoch == n_epochs - 1)
 
     def at_end(self, tape: Tape, position: int | None = None) -> bool:
         """Whether a position, or all that was read, is where this pass ends and another must come first."""
@@ -42,7 +42,7 @@ class Passes:
         So one that had to be repeated for a shard meets the others again at the next of their frontiers.
         """
         shards = self._shards.snapshots if self._spec.shards > 1 else []
-        stops = [shard.frontier.get(tape.partition.index, 0) for shard in shards]
+        stops = [shard.frontier.positions.get(tape.partition.index, 0) for shard in shards]
         end = self.end(tape)
         stops += [] if end is None else [end]
         # A mark before the end was set when there was less: cut there, a batch would not be that of the pass before.

@@ -28,8 +28,11 @@ class IdleMark:
         A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
         fits it to those of before. A frontier of another topic, since made anew under its name, has reached nothing.
         """
-        if snapshot is None or snapshot.epoch < self._last_epoch or snapshot.topic_id not in {"", self._topic_id}:
+        if snapshot is None:
             return False
-        there = [snapshot.frontier.get(index, -1) - end for index, end in self.ends.items()]
-        fitted = not self._pooled or snapshot.n_pooled == snapshot.n_events or any(ahead > 0 for ahead in there)
+        frontier, counts = snapshot.frontier, snapshot.counts
+        if frontier.epoch < self._last_epoch or frontier.topic_id not in {"", self._topic_id}:
+            return False
+        there = [frontier.positions.get(index, -1) - end for index, end in self.ends.items()]
+        fitted = not self._pooled or counts.n_pooled == counts.n_events or any(ahead > 0 for ahead in there)
         return fitted and all(ahead >= 0 for ahead in there)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,8 @@ from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Mark, Role
 from streaminfer.runtime.supervising.supervisor import Child, Supervisor
 from streaminfer.spec import Spec
+from streaminfer.variational.counts import Totals
+from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -81,11 +83,10 @@ class Job:
     @property
     def progress(self) -> Gain:
         """What came in since the beginning, by whomever."""
-        then, now = self._before, self.follower.snapshot
-        if now is None:
+        if self.follower.snapshot is None:
             return Gain(0, 0)
-        events, dead = (0, 0) if then is None else (then.n_events, then.n_dead_lettered)
-        return Gain(now.n_events - events, now.n_dead_lettered - dead)
+        then, now = Totals() if self._before is None else self._before.counts, self.follower.snapshot.counts
+        return Gain(now.n_events - then.n_events, now.n_dead_lettered - then.n_dead_lettered)
 
     def reasons(self) -> Tally:
         """Why there were dead letters since the beginning, as far as the bus tells soon."""
@@ -130,11 +131,16 @@ class Job:
             self._marks = [role.idle(self._spec, self._bus) for role in self._roles if role.idle is not None]
 
     def _follow(self) -> None:
-        before = self.follower.snapshot
+        before = self._place()
         self.follower.poll(0.0 if self._loading is not None else TICK)
-        after = self.follower.snapshot
-        if after is not None and (before is None or (after.epoch, after.frontier) != (before.epoch, before.frontier)):
+        after = self._place()
+        if after is not None and after != before:
             self.supervisor.progressed()
+
+    def _place(self) -> tuple[int, Mapping[int, int]] | None:
+        """The pass over the data, and the positions in it."""
+        snapshot = self.follower.snapshot
+        return None if snapshot is None else (snapshot.frontier.epoch, snapshot.frontier.positions)
 
     def _status(self) -> Status:
         alive = sum(child.alive for child in self.supervisor.children)
@@ -143,13 +149,12 @@ class Job:
     def _count_behind(self) -> int:
         """Positions of the data topic that are not in the posterior yet; each once for every pass that is to come."""
         snapshot = self.follower.snapshot
-        frontier = snapshot.frontier if snapshot is not None else {}
+        frontier = Frontier() if snapshot is None else snapshot.frontier
         topic = names.data_topic(self._spec)
         ends = self._bus.ends(topic)
-        begins = frontier if ends.keys() <= frontier.keys() else {**self._bus.starts(topic), **frontier}
+        begins = frontier.positions
+        if not ends.keys() <= begins.keys():
+            begins = {**self._bus.starts(topic), **begins}
         left = sum(max(0, end - begins.get(index, end)) for index, end in ends.items())
-        if snapshot is not None:
-            again = self._spec.inference.n_epochs - 1 - snapshot.epoch
-            lasts = snapshot.ends or ends
-            left += again * sum(max(0, lasts.get(index, at) - at) for index, at in snapshot.starts.items())
-        return left
+        again, lasts = self._spec.inference.n_epochs - 1 - frontier.epoch, frontier.ends or ends
+        return left + again * sum(max(0, lasts.get(index, at) - at) for index, at in frontier.starts.items())

@@ -30,7 +30,7 @@ class Alike:
         return increment
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        change = Clock(increment.statistics, increment.n_events)
+        change = Clock(increment.payload.statistics, increment.n_events)
         return {0: merged(model, clocks[0], change) if clocks else change}
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (nothing moves)

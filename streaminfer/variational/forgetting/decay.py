@@ -83,10 +83,10 @@ class ByEvents:
         return increment
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        n, partition = increment.n_events, increment.partition
+        n, partition = increment.n_events, increment.provenance.partition
         # 1 + q + ... + q^(n-1), q = 2^(-1/half_life), without cancellation where q is near 1.
         rate = -math.log(2) / self.half_life
-        change = Clock(increment.statistics, math.expm1(n * rate) / math.expm1(rate))
+        change = Clock(increment.payload.statistics, math.expm1(n * rate) / math.expm1(rate))
         old = clocks.get(partition)
         aged = change if old is None else merged(model, decayed(model, old, n / self.half_life), change)
         return {**clocks, partition: aged}
@@ -109,12 +109,12 @@ class ByTime:
 
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:  # noqa: ARG002
         times = required(places)
-        n_effective = float(self.weights(len(times), times).sum())
-        return replace(increment, n_effective=n_effective, newest=float(times.max()))
+        n_effective, newest = float(self.weights(len(times), times).sum()), float(times.max())
+        return replace(increment, payload=replace(increment.payload, n_effective=n_effective, newest=newest))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        change = Clock(increment.statistics, increment.n_effective, increment.newest)
-        old = clocks.get(0)
+        came, old = increment.payload, clocks.get(0)
+        change = Clock(came.statistics, came.n_effective, came.newest)
         if old is None:
             return {0: change}
         newest = max(old.newest, change.newest)

@@ -43,22 +43,22 @@ class LastEvents:
         return None
 
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:
-        return _apart(model, increment, events, required(places) // self.pane, self._oldest(increment.end))
+        return _apart(model, increment, events, required(places) // self.pane, self._oldest(increment.provenance.end))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        first, last = increment.begin // self.pane, (increment.end - 1) // self.pane
-        if not all(first <= index <= last for index in increment.panes):
-            raise DomainError(f"an increment of [{increment.begin}, {increment.end}) has other panes")
-        return self._moved(model, clocks, increment, increment.panes)
+        begin, end, gained = increment.provenance.begin, increment.provenance.end, increment.payload.panes
+        if not all(begin // self.pane <= index <= (end - 1) // self.pane for index in gained):
+            raise DomainError(f"an increment of [{begin}, {end}) has other panes")
+        return self._moved(model, clocks, increment, gained)
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         return self._moved(model, clocks, increment, {})
 
     def restored(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Clocks:
         """A clock for each partition, from its stored panes; raises DomainError if they are not the snapshot's."""
-        _check_known(stored, snapshot.frontier)
+        _check_known(stored, snapshot.frontier.positions)
         clocks = {}
-        for partition, frontier in snapshot.frontier.items():
+        for partition, frontier in snapshot.frontier.positions.items():
             found = stored.get(partition, {})
             _check_live(found, self._oldest(frontier), (frontier - 1) // self.pane)
             clocks[partition] = _clock(model, panes.of(model, found), float(frontier))
@@ -66,15 +66,16 @@ class LastEvents:
 
     def summary(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as it is published: with one clock for all, and no panes."""
-        return replace(snapshot, clocks={0: Clock(snapshot.statistics, snapshot.n_effective)})
+        one = Clock(snapshot.payload.statistics, snapshot.n_effective)
+        return replace(snapshot, payload=replace(snapshot.payload, clocks={0: one}))
 
     def _oldest(self, frontier: int) -> int:
         return (frontier - int(self.span)) // self.pane
 
     def _moved(self, model: Model, clocks: Clocks, increment: Increment, gained: Panes) -> Clocks:
-        window = _window(model, clocks, increment.partition)
-        moved = panes.moved(model, window, gained, self._oldest(increment.end))
-        return {**clocks, increment.partition: _clock(model, moved, float(increment.end))}
+        partition, end = increment.provenance.partition, increment.provenance.end
+        moved = panes.moved(model, _window(model, clocks, partition), gained, self._oldest(end))
+        return {**clocks, partition: _clock(model, moved, float(end))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,14 @@ class LastSeconds:
         times = required(places)
         newest = float(times.max())
         apart = _apart(model, increment, events, np.floor(times / self.width), self._oldest(newest))
-        return replace(apart, newest=newest)
+        return replace(apart, payload=replace(apart.payload, newest=newest))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        if max(increment.panes, default=None) != self._index(increment.newest):
+        came = increment.payload
+        if max(came.panes, default=None) != self._index(came.newest):
             raise DomainError("the newest pane of an increment is not that of its newest event")
-        newest = max([increment.newest, *(clock.newest for clock in clocks.values())])
-        window = panes.moved(model, _window(model, clocks, 0), increment.panes, self._oldest(newest))
+        newest = max([came.newest, *(clock.newest for clock in clocks.values())])
+        window = panes.moved(model, _window(model, clocks, 0), came.panes, self._oldest(newest))
         return {0: _clock(model, window, newest)}
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (no time passes)
@@ -113,9 +115,9 @@ class LastSeconds:
 
     def restored(self, model: Model, snapshot: Snapshot, stored: Mapping[int, Panes]) -> Clocks:
         """The clock from its stored panes; raises DomainError if they are not the snapshot's."""
-        _check_known(stored, snapshot.clocks)
+        _check_known(stored, snapshot.payload.clocks)
         clocks = {}
-        for index, clock in snapshot.clocks.items():
+        for index, clock in snapshot.payload.clocks.items():
             found = stored.get(index, {})
             _check_live(found, self._oldest(clock.newest), self._index(clock.newest))
             clocks[index] = _clock(model, panes.of(model, found), clock.newest)
@@ -135,11 +137,12 @@ class LastSeconds:
 def _apart(model: Model, increment: Increment, events: Matrix, indices: Vector, oldest: int) -> Increment:
     """The increment with the statistics of its events by the index of their pane, from the pane `oldest` on."""
     if indices[0] >= oldest and (indices == indices[0]).all():
-        gained = {int(indices[0]): Pane(len(events), increment.statistics)}
+        gained = {int(indices[0]): Pane(len(events), increment.payload.statistics)}
     else:
         parts = {int(index): events[indices == index] for index in np.unique(indices[indices >= oldest])}
         gained = {index: Pane(len(part), conjugate(model).statistics(part)) for index, part in parts.items()}
-    return replace(increment, statistics=model.empty(), panes=gained)
+    payload = replace(increment.payload, statistics=model.empty(), panes=gained)
+    return replace(increment, payload=payload)
 
 
 def _window(model: Model, clocks: Clocks, index: int) -> panes.Window:

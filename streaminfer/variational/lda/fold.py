@@ -29,7 +29,7 @@ from streaminfer.variational.methods import memoized
 from streaminfer.variational.methods.blend import TAIL
 from streaminfer.variational.outcomes import Outcome, place
 from streaminfer.variational.settings import Drift, Inference
-from streaminfer.variational.snapshot import Snapshot
+from streaminfer.variational.snapshot import Snapshot, dropped
 
 ROOM: Final = 1 + 1e-6
 """What roundings may add to the sum of probabilities, times."""
@@ -54,13 +54,14 @@ def add(
     snapshot = block.snapshot
     outcome = place(snapshot, increment, inference.n_epochs)
     if outcome is Outcome.FOLDED and block.batches is not None:
-        begins = block.batches.begins(increment.partition)
+        begins = block.batches.begins(increment.provenance.partition)
         outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
     if outcome is Outcome.FOLDED and increment.n_events and base_events is not None:
         outcome = Outcome.STALE_BASE if too_old(model, snapshot.n_events, base_events) else outcome
-    if outcome is not Outcome.FOLDED or increment.keys is None:
-        return replace(snapshot, n_dropped=snapshot.n_dropped + 1), outcome
-    taken, outcome = _visited(model, inference, block, increment, increment.keys)
+    keys = increment.payload.keys
+    if outcome is not Outcome.FOLDED or keys is None:
+        return dropped(snapshot), outcome
+    taken, outcome = _visited(model, inference, block, increment, keys)
     return accounted(taken, snapshot, increment, outcome, watch), outcome
 
 
@@ -73,28 +74,27 @@ def _visited(
     """
     arena, snapshot, batches = block
     first = epochs.counts(snapshot, increment)
-    where, old = BatchPlace(increment.partition, increment.begin), None
+    where, old = BatchPlace(increment.provenance.partition, increment.provenance.begin), None
     if batches is not None and not first:
         old = batches.get(where)
-        if increment.n_lost or (old is not None and increment.n_events < old.n_events):
+        if increment.counts.n_lost or (old is not None and increment.n_events < old.n_events):
             return snapshot, Outcome.FOLDED
     found = _changed(model, inference, block, increment, keys, old) if increment.n_events else None
     outcome = Outcome.REJECTED if increment.n_events and found is None else Outcome.FOLDED
     taken, batch = snapshot, Batch(0, np.empty(0, dtype=np.intp), np.empty(0), np.empty((0, model.size)))
     if found is not None:
         n_new = increment.n_events if first else 0 if old is None else increment.n_events - old.n_events
+        head, held = _stored(model, arena, snapshot, found, keys), snapshot.payload
         taken = replace(
             snapshot,
-            statistics=_stored(model, arena, snapshot, found, keys),
-            n_steps=snapshot.n_steps + (inference.step is not None),
-            n_events=snapshot.n_events + n_new,
-            n_keys=len(arena),
+            payload=replace(held, statistics=head, n_steps=held.n_steps + (inference.step is not None)),
+            counts=replace(snapshot.counts, n_events=snapshot.n_events + n_new, n_keys=len(arena)),
         )
-        batch = Batch(increment.n_events, found.rows, keys.counts.copy(), increment.statistics)
+        batch = Batch(increment.n_events, found.rows, keys.counts.copy(), increment.payload.statistics)
     again = not first or not memoized.is_last(snapshot, increment, inference.n_epochs)
     if batches is not None and again and (found is not None or old is None):
         batches.put(where, batch)
-        taken = replace(taken, n_batches=len(batches))
+        taken = replace(taken, payload=replace(taken.payload, n_batches=len(batches)))
     return taken, outcome
 
 
@@ -116,17 +116,17 @@ def _changed(
     one of a batch that had other words before.
     """
     arena, snapshot = block.arena, block.snapshot
-    if not (increment.statistics <= ROOM * keys.counts[:, None]).all():
+    change, kept, log_weight, n_steps = increment.payload.statistics, 1.0, 0.0, snapshot.payload.n_steps
+    if not (change <= ROOM * keys.counts[:, None]).all():
         return None
-    if not model.proper(increment.statistics).all() or (increment.statistics.sum(axis=1) > ROOM * keys.counts).any():
+    if not model.proper(change).all() or (change.sum(axis=1) > ROOM * keys.counts).any():
         return None
-    head = head_of(model, snapshot.statistics)
+    head = head_of(model, snapshot.payload.statistics)
     rows = arena.firsts(keys.labels)
-    change, kept, log_weight = increment.statistics, 1.0, 0.0
     if inference.step is not None:
-        rho = inference.step.at(snapshot.n_steps + 1)
+        rho = inference.step.at(n_steps + 1)
         change = change * (rho / increment.n_events)
-        if snapshot.n_steps:  # the first step may have the size 1, and finds nothing that could decay
+        if n_steps:  # the first step may have the size 1, and finds nothing that could decay
             kept, log_weight = 1 - rho, head.log_weight + float(np.log1p(-rho))
     before = old.aligned(rows) if old is not None and old.n_events else np.zeros((1, model.size))
     if before is None:
@@ -138,7 +138,7 @@ def _changed(
             statistics = np.maximum(statistics - before, 0.0)
             sums = np.maximum(sums - before.sum(axis=0), 0.0)
         if (size := constant(inference)) is not None:
-            t = snapshot.n_steps + 1
+            t = n_steps + 1
             average = averages(model, arena, rows, t, size) + (TAIL + 1) / (t + TAIL) * change
             statistics = np.hstack([statistics, average])
     if not (proper_rows(model, statistics) and np.isfinite(sums).all()):
@@ -148,7 +148,7 @@ def _changed(
 
 def _stored(model: AnyModel, arena: Arena, snapshot: Snapshot, change: _Change, keys: ByKey) -> Vector:
     """Puts the rows into the arena, and gives the head after it."""
-    rows, before = change.rows, head_of(model, snapshot.statistics).n_words
+    rows, before = change.rows, head_of(model, snapshot.payload.statistics).n_words
     for i in np.flatnonzero(rows == NONE).tolist():
         rows[i] = arena.add(keys.labels[i], 0)
         arena.counts[rows[i]] = arena.stamps[rows[i]] = arena.n_effective[rows[i]] = 0.0
@@ -166,7 +166,7 @@ def mended(model: AnyModel, block: Block) -> Snapshot:
     arena, snapshot, batches = block
     if batches is None:
         return snapshot
-    n_rows, before = len(arena.labels), head_of(model, snapshot.statistics).n_words
+    n_rows, before = len(arena.labels), head_of(model, snapshot.payload.statistics).n_words
     totals, kept = batches.totals(n_rows, model.size), arena.statistics[:n_rows]
     off = np.flatnonzero((np.abs(totals - kept) > DRIFT * (1 + totals)).any(axis=1))
     gone = counted(arena.counts[off])
@@ -174,4 +174,5 @@ def mended(model: AnyModel, block: Block) -> Snapshot:
     arena.counts[off] = np.fmod(arena.counts[off], MODULUS) + 1  # every change adds to the count, modulo 2^53
     arena.dirty[off] = True
     n_words = (before - gone + counted(arena.counts[off])) % MODULUS
-    return replace(snapshot, statistics=Head(batches.sums(model.size), 0.0, n_words).vector())
+    head = Head(batches.sums(model.size), 0.0, n_words).vector()
+    return replace(snapshot, payload=replace(snapshot.payload, statistics=head))

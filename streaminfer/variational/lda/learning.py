@@ -41,7 +41,7 @@ def topics_of(
     totals, n_words = np.zeros(model.topics), 0
     for i, block in enumerate(blocks):
         of = np.flatnonzero(shards == i)
-        head = head_of(model, block.snapshot.statistics)
+        head = head_of(model, block.snapshot.payload.statistics)
         places = block.arena.firsts([labels[j] for j in of.tolist()])
         times = method_of(inference).times(inference, block.snapshot, False)
         rows[of] = times * held(model, block.arena, places, head.log_weight)
@@ -91,7 +91,7 @@ def change(
         return _once(model, started(inference, blocks, batch.labels, shards, topics, starts), batch)
     if again:
         return _once(model, topics, batch)
-    new = not any(head_of(model, block.snapshot.statistics).sums.any() for block in blocks)
+    new = not any(head_of(model, block.snapshot.payload.statistics).sums.any() for block in blocks)
     first = starts.of(batch.labels) if new else None
     most = inference.local_iterations or ITERATIONS
     found = absorb(topics, batch.documents, model.alpha, first=first, iterations=most)
@@ -117,7 +117,7 @@ def started(
     Of all other words the start is 1 in the mean, and that is what counts in the totals.
     """
     step = inference.step
-    left = np.array([1.0 if step is None else step.left(block.snapshot.n_steps) for block in blocks])
+    left = np.array([1.0 if step is None else step.left(block.snapshot.payload.n_steps) for block in blocks])
     if not left.max() > NEGLIGIBLE:
         return topics
     new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts

@@ -17,6 +17,7 @@ import numpy as np
 
 from streaminfer.models.model import AnyModel, DomainError, Matrix, Vector
 from streaminfer.variational.arena import NONE, Arena, Rows
+from streaminfer.variational.held import Held
 from streaminfer.variational.lda.batches import Batches
 from streaminfer.variational.methods.tail_average import weights
 from streaminfer.variational.settings import Inference
@@ -83,7 +84,7 @@ def proper_rows(model: AnyModel, rows: Matrix) -> bool:
 
 def start(model: AnyModel, fingerprint: str) -> Snapshot:
     """A shard of no word."""
-    return Snapshot(fingerprint, 0, np.zeros(head_size(model)), {})
+    return Snapshot(fingerprint, 0, Held(np.zeros(head_size(model))))
 
 
 def counted(counts: Vector) -> int:
@@ -95,7 +96,10 @@ def complete(model: AnyModel, block: Block) -> bool:
     """Whether the rows are those of the snapshot."""
     arena, snapshot = block.arena, block.snapshot
     rows = len(arena.labels)
-    return len(arena) == snapshot.n_keys and counted(arena.counts[:rows]) == head_of(model, snapshot.statistics).n_words
+    return (
+        len(arena) == snapshot.counts.n_keys
+        and counted(arena.counts[:rows]) == head_of(model, snapshot.payload.statistics).n_words
+    )
 
 
 def held(model: AnyModel, arena: Arena, rows: Rows, log_weight: float) -> Matrix:
@@ -124,5 +128,5 @@ def published(model: AnyModel, inference: Inference, block: Block, labels: Seque
     """The statistics (m, K) of words that a snapshot publishes: of constant steps the averages."""
     rows, rho = block.arena.firsts(labels), constant(inference)
     if rho is None:
-        return held(model, block.arena, rows, head_of(model, block.snapshot.statistics).log_weight)
-    return averages(model, block.arena, rows, max(1, block.snapshot.n_steps), rho)
+        return held(model, block.arena, rows, head_of(model, block.snapshot.payload.statistics).log_weight)
+    return averages(model, block.arena, rows, max(1, block.snapshot.payload.n_steps), rho)

@@ -30,7 +30,7 @@ Statistics = Callable[[Model, Inference, Snapshot], Vector]
 
 
 def _held(_model: Model, _inference: Inference, snapshot: Snapshot) -> Vector:
-    return snapshot.statistics
+    return snapshot.payload.statistics
 
 
 def _once(_inference: Inference, _snapshot: Snapshot, _averaged: bool) -> float:

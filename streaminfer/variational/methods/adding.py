@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
 from streaminfer.variational.forgetting.decay import Clocks, Forgetting, total
+from streaminfer.variational.held import Held
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.outcomes import Outcome, proper, within
 from streaminfer.variational.settings import Inference
 from streaminfer.variational.snapshot import Snapshot
 
 DAMPINGS: Final = tuple(2.0**-k for k in range(1, 11))
-
-
-class Held(NamedTuple):
-    """The part of a snapshot that is inferred."""
-
-    statistics: NDArray[np.float64]
-    clocks: Clocks
 
 
 def fold(
@@ -40,18 +34,16 @@ def fold(
     """
     if not increment.n_events:
         return snapshot, Outcome.FOLDED
-    held = Held(snapshot.statistics, snapshot.clocks)
-    held, outcome = _guarded(model, held, increment, fresh_from, forgetting)
+    held, outcome = _guarded(model, snapshot.payload, increment, fresh_from, forgetting)
     absorbed = 0 if outcome is Outcome.REJECTED else increment.n_events
-    n_events = snapshot.n_events + absorbed
-    return replace(snapshot, statistics=held.statistics, clocks=held.clocks, n_events=n_events), outcome
+    counts = replace(snapshot.counts, n_events=snapshot.n_events + absorbed)
+    return replace(snapshot, payload=held, counts=counts), outcome
 
 
 def passed(model: Model, snapshot: Snapshot, increment: Increment, forgetting: Forgetting) -> Snapshot:
     """A snapshot whose clocks have passed an increment of which nothing was added."""
-    clocks = forgetting.passed(model, snapshot.clocks, increment)
-    held = _taken(model, Held(snapshot.statistics, snapshot.clocks), clocks)
-    return replace(snapshot, statistics=held.statistics, clocks=held.clocks)
+    held = snapshot.payload
+    return replace(snapshot, payload=_taken(model, held, forgetting.passed(model, held.clocks, increment)))
 
 
 def _guarded(
@@ -66,19 +58,19 @@ def _guarded(
     except DomainError:
         return held, Outcome.REJECTED
     if not model.needs_base:
-        panes = increment.panes.values()
-        given = [(increment.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
+        panes = increment.payload.panes.values()
+        given = [(increment.payload.statistics, increment.n_events), *((p.statistics, p.n_events) for p in panes)]
         fits = proper(model, *(each for each, _ in given), merged.statistics) and all(
             within(model, each[None], n).all() for each, n in given
         )
         return (merged, Outcome.FOLDED) if fits else (held, Outcome.REJECTED)
     if proper(model, *_changed(held, merged)):
         return merged, Outcome.FOLDED
-    if increment.base_version < fresh_from:
+    if increment.provenance.base_version < fresh_from:
         return held, Outcome.STALE_BASE
     for weight in DAMPINGS:
-        change = replace(increment, statistics=model.scale(increment.statistics, weight))
-        damped = _with(model, held, change, forgetting)
+        change = replace(increment.payload, statistics=model.scale(increment.payload.statistics, weight))
+        damped = _with(model, held, replace(increment, payload=change), forgetting)
         if proper(model, *_changed(held, damped)):
             return damped, Outcome.DAMPED
     return held, Outcome.REJECTED
@@ -92,10 +84,10 @@ def _changed(before: Held, after: Held) -> list[NDArray[np.float64]]:
 
 def _with(model: Model, held: Held, increment: Increment, forgetting: Forgetting | None) -> Held:
     if forgetting is None:
-        return Held(model.merge(held.statistics, increment.statistics), held.clocks)
+        return replace(held, statistics=model.merge(held.statistics, increment.payload.statistics))
     return _taken(model, held, forgetting.fold(model, held.clocks, increment))
 
 
 def _taken(model: Model, held: Held, clocks: Clocks) -> Held:
     """What is held by changed clocks."""
-    return held if clocks is held.clocks else Held(total(model, clocks), clocks)
+    return held if clocks is held.clocks else replace(held, statistics=total(model, clocks), clocks=clocks)

@@ -40,11 +40,11 @@ def fold(
     """
     if not increment.n_events:
         return snapshot, Outcome.FOLDED
-    if not proper(model, increment.statistics):
+    if not proper(model, increment.payload.statistics):
         return snapshot, Outcome.REJECTED
     stepped = step(model, inference, snapshot, increment)
     n_new = increment.n_events if epochs.counts(snapshot, increment) else 0
-    counted = replace(stepped, n_events=snapshot.n_events + n_new)
+    counted = replace(stepped, counts=replace(snapshot.counts, n_events=snapshot.n_events + n_new))
     if not proper(model, iterate(model, inference, counted), published(model, inference, counted)):
         return snapshot, Outcome.REJECTED
     return counted, Outcome.FOLDED
@@ -54,15 +54,16 @@ def step(model: Model, inference: Inference, snapshot: Snapshot, increment: Incr
     """A snapshot after one more step, with an increment of one event or more of unscaled expected statistics."""
     if inference.step is None:
         raise ValueError("the fold blend needs sizes of steps")
-    t = snapshot.n_steps + 1
-    of_one = model.scale(increment.statistics, 1 / increment.n_events)
-    held = blended(model, snapshot.statistics, of_one, inference.step.at(t))
+    held = snapshot.payload
+    t = held.n_steps + 1
+    of_one = model.scale(increment.payload.statistics, 1 / increment.n_events)
+    statistics = blended(model, held.statistics, of_one, inference.step.at(t))
     average = None
     if inference.step.constant is not None:
         # Polynomial-decay averaging (Shamir & Zhang 2013): a tail average that needs no end to count from.
-        before = model.empty() if snapshot.average is None else snapshot.average
-        average = blended(model, before, held, (TAIL + 1) / (t + TAIL))
-    return replace(snapshot, statistics=held, n_steps=t, average=average)
+        before = model.empty() if held.average is None else held.average
+        average = blended(model, before, statistics, (TAIL + 1) / (t + TAIL))
+    return replace(snapshot, payload=replace(held, statistics=statistics, n_steps=t, average=average))
 
 
 def blended(model: Model, old: Vector, new: Vector, rho: float) -> Vector:
@@ -72,19 +73,19 @@ def blended(model: Model, old: Vector, new: Vector, rho: float) -> Vector:
 
 def iterate(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
     """The statistics that the next step starts from."""
-    return model.scale(snapshot.statistics, of_all(inference, snapshot, averaged=False))
+    return model.scale(snapshot.payload.statistics, of_all(inference, snapshot, averaged=False))
 
 
 def published(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
     """The statistics of the posterior that a snapshot publishes: of constant steps those of the average."""
-    if snapshot.average is None:
+    if snapshot.payload.average is None:
         return iterate(model, inference, snapshot)
-    return model.scale(snapshot.average, of_all(inference, snapshot, averaged=True))
+    return model.scale(snapshot.payload.average, of_all(inference, snapshot, averaged=True))
 
 
 def of_all(inference: Inference, snapshot: Snapshot, averaged: bool) -> float:
     """How often what is held counts: it is of one event and stands for all; `averaged`: it is an average."""
-    n, step = snapshot.n_steps, inference.step
+    n, step = snapshot.payload.n_steps, inference.step
     if inference.population is not None or step is None or n == 0:
         return float(inference.population or snapshot.n_events)
     if averaged and step.constant is not None:

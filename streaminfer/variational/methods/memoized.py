@@ -83,16 +83,17 @@ def fold(
 ) -> tuple[Snapshot, Outcome]:
     """A snapshot with the increment's statistics as those of its batch if that is proper, else as it was."""
     n_epochs = inference.n_epochs
-    if not increment.n_events or proper(model, increment.statistics):
+    if not increment.n_events or proper(model, increment.payload.statistics):
         found = visited(model, snapshot, increment, n_epochs)
-        if not increment.n_events or proper(model, found.statistics):
+        if not increment.n_events or proper(model, found.payload.statistics):
             return found, Outcome.FOLDED
     return visited(model, snapshot, increment, n_epochs, taken=False), Outcome.REJECTED
 
 
 def is_whole(snapshot: Snapshot, increment: Increment) -> bool:
     """Whether an increment that continues the frontier is of a whole batch of a snapshot, or of a new one."""
-    return fits(snapshot.batches.get(increment.partition, Tree()).begins, snapshot, increment)
+    batches = snapshot.payload.batches.get(increment.provenance.partition, Tree())
+    return fits(batches.begins, snapshot, increment)
 
 
 def fits(begins: Sequence[int], snapshot: Snapshot, increment: Increment) -> bool:
@@ -102,13 +103,14 @@ def fits(begins: Sequence[int], snapshot: Snapshot, increment: Increment) -> boo
     """
     if epochs.counts(snapshot, increment):
         return True
-    i = tree.find(begins, increment.begin)
+    came = increment.provenance
+    i = tree.find(begins, came.begin)
     if i is None:
         return False
-    last = snapshot.ends[increment.partition]
+    last = snapshot.frontier.ends[came.partition]
     after = begins[i + 1] if i + 1 < len(begins) else last
-    whole = increment.end in {after, last} or tree.find(begins, increment.end) is not None
-    return whole if increment.n_lost else increment.end == after
+    whole = came.end in {after, last} or tree.find(begins, came.end) is not None
+    return whole if increment.counts.n_lost else came.end == after
 
 
 def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: int, taken: bool = True) -> Snapshot:
@@ -117,33 +119,34 @@ def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: in
     A batch of which events are gone, by retention or compaction, or cannot be read now, keeps the statistics of its
     last visit: otherwise they would leave the posterior, and nothing would say so.
     """
-    partition = increment.partition
-    held = snapshot.batches.get(partition, Tree())
+    partition, begin = increment.provenance.partition, increment.provenance.begin
+    held = snapshot.payload.batches.get(partition, Tree())
     first = epochs.counts(snapshot, increment)
-    batch = Pane(increment.n_events, increment.statistics) if taken and increment.n_events else Pane(0, model.empty())
-    begin = increment.begin
+    some = taken and increment.n_events
+    batch = Pane(increment.n_events, increment.payload.statistics) if some else Pane(0, model.empty())
     last = first and is_last(snapshot, increment, n_epochs)
     if last:
-        begin = snapshot.ends.get(partition, snapshot.starts.get(partition, 0))
+        begin = snapshot.frontier.ends.get(partition, snapshot.frontier.starts.get(partition, 0))
         i = held.find(begin)
         batch = batch if i is None else _grown(model, held.leaf(i), batch)
-    elif not first and (increment.n_lost or not taken or batch.n_events < _known(held, begin)):
+    elif not first and (increment.counts.n_lost or not taken or batch.n_events < _known(held, begin)):
         return snapshot
-    if first and not last and snapshot.n_batches >= most_batches(model):
+    if first and not last and snapshot.payload.n_batches >= most_batches(model):
         raise TooManyBatches(f"{most_batches(model):,} batches")
     new = tree.placed(model, held, begin, batch)
-    return with_batches(model, snapshot, {**snapshot.batches, partition: new})
+    return with_batches(model, snapshot, {**snapshot.payload.batches, partition: new})
 
 
 def with_batches(model: Model, snapshot: Snapshot, batches: dict[int, Tree]) -> Snapshot:
     """A snapshot of these batches."""
-    return replace(
-        snapshot,
-        batches=batches,
+    held = replace(
+        snapshot.payload,
         statistics=total(model, batches),
+        batches=batches,
         n_batches=sum(len(each.begins) for each in batches.values()),
-        n_events=sum(each.n_events for each in batches.values()),
     )
+    n_events = sum(each.n_events for each in batches.values())
+    return replace(snapshot, payload=held, counts=replace(snapshot.counts, n_events=n_events))
 
 
 def total(model: Model, batches: dict[int, Tree]) -> Vector:
@@ -154,8 +157,8 @@ def total(model: Model, batches: dict[int, Tree]) -> Vector:
 
 def held(snapshot: Snapshot, partition: int, begin: int) -> Vector | None:
     """The statistics that a batch has in a posterior, which an earlier pass gave it; None if none did."""
-    batches = snapshot.batches.get(partition)
-    i = None if batches is None or snapshot.epoch == 0 else batches.find(begin)
+    batches = snapshot.payload.batches.get(partition)
+    i = None if batches is None or snapshot.frontier.epoch == 0 else batches.find(begin)
     return None if batches is None or i is None else batches.leaf(i).statistics
 
 
@@ -172,8 +175,8 @@ def _known(held: Tree, begin: int) -> int:
 
 def is_last(snapshot: Snapshot, increment: Increment, n_epochs: int) -> bool:
     """Whether no later pass comes by."""
-    end = snapshot.ends.get(increment.partition)
-    return n_epochs == 1 or (end is not None and increment.begin >= end)
+    end = snapshot.frontier.ends.get(increment.provenance.partition)
+    return n_epochs == 1 or (end is not None and increment.provenance.begin >= end)
 
 
 def _grown(model: Model, old: Pane, more: Pane) -> Pane:

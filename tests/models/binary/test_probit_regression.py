@@ -15,9 +15,9 @@ from streaminfer.models.binary.sites import probit as probit_sites
 from streaminfer.models.binary.sites.probit import Ratios, ratios
 from streaminfer.variational import fold, methods
 from streaminfer.variational.forgetting import rules
-from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import svb
 from streaminfer.variational.outcomes import Outcome
+from tests.made import changed, new_increment
 from tests.models import examples
 from tests.variational.plain import SVB
 
@@ -302,20 +302,19 @@ def test_forgetting_keeps_the_variance_bounded(covariance: str) -> None:
     ends = {}
     for forget in (None, {"half_life_events": 100.0}):
         rule, deviations = rules.of(forget), []
-        snapshot = replace(fold.start(model, "f"), frontier={0: 0})
+        snapshot = changed(fold.start(model, "f"), positions={0: 0})
         for k in range(60):
             events = draw(50, seed=k)
             weights = None if rule is None else rule.weights(50, None)
             step = svb.step(model, methods.base_of(model, SVB, snapshot), events, weights)
-            increment = Increment(
-                fingerprint="f", writer="w", topic="t", partition=0, begin=50 * k, end=50 * (k + 1), n_events=50,
-                n_dead_lettered=0, n_lost=0, base_version=snapshot.version, score=step.score,
-                statistics=step.statistics,
+            increment = new_increment(
+                begin=50 * k, end=50 * (k + 1), n_events=50,
+                base_version=snapshot.version, score=step.score, statistics=step.statistics,
             )  # fmt: skip
             snapshot, outcome = fold.add(model, snapshot, increment, snapshot.version, rule)
             assert outcome is Outcome.FOLDED
             snapshot = replace(snapshot, version=snapshot.version + 1)
-            deviations.append(model.posterior(snapshot.statistics).moments()["weights"].sd)
+            deviations.append(model.posterior(snapshot.payload.statistics).moments()["weights"].sd)
         ends[forget is None] = deviations[19], deviations[-1]
     settled, last = ends[False]
     assert (last > 0.6 * settled).all()

@@ -14,8 +14,8 @@ from streaminfer import Connection, connect, parse_spec
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import snapshots
+from tests.made import new_snapshot
 
 SPEC = parse_spec({"name": "demo", "data": {"partitions": 2}, "model": {"kind": "bernoulli", "field": "y"}})
 ABOUT = snapshots.About("demo", "bernoulli", "beta", "svb", "exact")
@@ -29,8 +29,14 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 
 def _publish(bus: object, version: int, chunked: bool = False) -> None:
     assert isinstance(bus, EmbeddedBus)
-    snapshot = Snapshot(SPEC.fingerprint, version, np.array([float(version), 1.0]), {0: version}, n_events=version + 1)
-    natural = SPEC.model.posterior(snapshot.statistics).natural
+    snapshot = new_snapshot(
+        fingerprint=SPEC.fingerprint,
+        version=version,
+        statistics=np.array([float(version), 1.0]),
+        positions={0: version},
+        n_events=version + 1,
+    )
+    natural = SPEC.model.posterior(snapshot.payload.statistics).natural
     records = snapshots.encode(snapshot, natural, ABOUT, snapshots.ENVELOPE + 8 if chunked else 1 << 20)
     bus.publish([Output(names.topic(SPEC, "posterior"), data, key, 0) for key, data in records])
 

@@ -47,7 +47,7 @@ def test_the_score_is_the_evidence_when_every_event_is_scored_before_the_next(ex
     """The product of one-step predictive densities is the marginal likelihood."""
     events = example.events(np.random.default_rng(6), 12)
     found = fit(_spec(example, minibatch=1), _rows(example, events))
-    assert found.snapshot.score == pytest.approx(found.log_evidence(), rel=1e-7)
+    assert found.snapshot.counts.score == pytest.approx(found.log_evidence(), rel=1e-7)
 
 
 def test_no_rows_give_the_prior() -> None:
@@ -80,7 +80,7 @@ def test_rows_have_the_fields_where_events_have_them() -> None:
     data = {"topic": "clicks", "fields": {"y": "page.clicked"}}
     spec = parse_spec({"name": "demo", "data": data, "model": {"kind": "bernoulli", "field": "y"}})
     found = fit(spec, [{"page": {"clicked": np.int64(1)}}, {"page": {"clicked": 0}, "y": 1}])
-    assert found.snapshot.statistics.tolist() == [1, 1]
+    assert found.snapshot.payload.statistics.tolist() == [1, 1]
     assert found.log_predictive({"page": {"clicked": 1}}) == pytest.approx(np.log(0.5))
     with pytest.raises(RowError, match=r"row 0: y \(from page.clicked\): must be 0 or 1, or true or false \(got 7\)"):
         fit(spec, [{"page": {"clicked": 7}, "y": 1}])

@@ -51,13 +51,13 @@ def test_several_passes_over_a_table() -> None:
 
 def test_truths_categories_and_keys() -> None:
     data = pd.DataFrame({"y": [True, False, True, True], "c": pd.Categorical(list("abab")), "n": [1, 2, 1, 1]})
-    assert fit(spec_of({"kind": "bernoulli", "field": "y"}), data).snapshot.statistics.tolist() == [3, 1]
+    assert fit(spec_of({"kind": "bernoulli", "field": "y"}), data).snapshot.payload.statistics.tolist() == [3, 1]
     letters = {"kind": "categorical", "field": "c", "categories": ["a", "b"]}
-    assert fit(spec_of(letters), data).snapshot.statistics.tolist() == [2, 2]
+    assert fit(spec_of(letters), data).snapshot.payload.statistics.tolist() == [2, 2]
     keyed = fit(spec_of({"kind": "bernoulli", "field": "y"}, key="n"), data)
     assert {key: each.n_events for key, each in keyed.items()} == {"1": 3, "2": 1}
     numbers = {"kind": "categorical", "field": "n", "categories": ["1", "2"]}
-    assert fit(spec_of(numbers), data).snapshot.statistics.tolist() == [3, 1]
+    assert fit(spec_of(numbers), data).snapshot.payload.statistics.tolist() == [3, 1]
     with pytest.raises(RowError, match="row 0: y: expected a number, got True"):
         fit(spec_of({"kind": "gaussian", "fields": ["y"]}), data)
 

@@ -28,8 +28,8 @@ def assert_same(rig: KeyedRig, found: KeyedPosteriors, tolerance: float = 1e-12)
         assert each.log_evidence() == pytest.approx(there.log_evidence(), rel=tolerance)
         assert each.score == (None if there.score is None else pytest.approx(there.score, rel=tolerance))
     whole = rig.whole()
-    assert (found.n_events, len(found)) == (whole.n_events, whole.n_keys)
-    assert found.snapshot.score == pytest.approx(whole.score, rel=tolerance)
+    assert (found.n_events, len(found)) == (whole.n_events, whole.counts.n_keys)
+    assert found.snapshot.counts.score == pytest.approx(whole.counts.score, rel=tolerance)
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -11,7 +11,7 @@ import pytest
 from streaminfer import PosteriorSnapshot, RowError, fit, parse_spec
 from streaminfer.runtime.api.snapshot import SMALL
 from streaminfer.spec import Spec
-from streaminfer.variational.snapshot import Snapshot
+from tests.made import new_snapshot
 from tests.spec.documents import SMALLEST, document
 
 PROMISED = [
@@ -56,10 +56,10 @@ def test_moments_that_do_not_exist_are_null() -> None:
 
 def test_every_value_of_the_document() -> None:
     spec = parse_spec(document("bernoulli", name="coins"))
-    snapshot = Snapshot(
-        spec.fingerprint, 7, np.array([3.0, 1.0]), {1: 20, 0: 10}, read_to=5, n_events=4, n_lost=1, n_dead_lettered=2,
-        n_damped=3, n_rejected=6, n_unconverged=3, n_dropped=8, score=-3.0, staleness=9, created_at=1_700_000_000_123,
-        epoch=2,
+    snapshot = new_snapshot(
+        fingerprint=spec.fingerprint, version=7, statistics=np.array([3.0, 1.0]), positions={1: 20, 0: 10}, epoch=2,
+        read_to=5, created_at=1_700_000_000_123, n_events=4, n_lost=1, n_dead_lettered=2, n_damped=3, n_rejected=6,
+        n_unconverged=3, n_dropped=8, score=-3.0, staleness=9,
     )  # fmt: skip
     found = PosteriorSnapshot(spec, snapshot).to_json()
     moments = found.pop("parameters")["p"]

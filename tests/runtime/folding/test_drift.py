@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed
 from tests.runtime.rig import Rig
 
 REACT = {"half_life_events": 8, "for_events": 60}
@@ -57,7 +57,7 @@ def play(spec: Spec, lives: int = 1) -> Rig:
 
 def same(a: Snapshot, b: Snapshot) -> None:
     assert a.drift == b.drift
-    assert a.statistics.tobytes() == b.statistics.tobytes()
+    assert a.payload.statistics.tobytes() == b.payload.statistics.tobytes()
     assert a.n_effective == b.n_effective
 
 
@@ -172,5 +172,5 @@ def test_a_reaction_is_told(caplog: pytest.LogCaptureFixture, capsys: pytest.Cap
         rig = play(counts({"react": REACT}))
     assert any(r.message.endswith("scores fell; forgetting faster") for r in caplog.records)
     snapshot = rig.snapshot()
-    print_summary(PosteriorSnapshot(rig.spec, replace(snapshot, n_dead_lettered=0)))
+    print_summary(PosteriorSnapshot(rig.spec, changed(snapshot, n_dead_lettered=0)))
     assert f"{EVENTS} events, worth {snapshot.n_effective:,.6g} by their weights; " in capsys.readouterr().out

@@ -58,7 +58,7 @@ def test_kills_in_every_pass_leave_no_trace(method: str, markers: bool) -> None:
         rig.run(worker, master, rounds=2)
         for turn in range(3000):
             if period is not None and turn % period == 0:
-                killed.add(rig.snapshot().epoch)
+                killed.add(rig.snapshot().frontier.epoch)
                 rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
                 if turn // period % 2:
                     worker = rig.worker(f"w{turn}")
@@ -69,11 +69,12 @@ def test_kills_in_every_pass_leave_no_trace(method: str, markers: bool) -> None:
                 break
         assert killed == (set() if period is None else {0, 1, 2, 3})
         found.append(rig.snapshot())
-        assert (found[-1].epoch, found[-1].n_events, found[-1].n_rejected) == (3, 2 * len(VALUES), 0)
-        assert found[-1].frontier == found[-1].ends == mark.ends
+        assert (found[-1].frontier.epoch, found[-1].n_events, found[-1].counts.n_rejected) == (3, 2 * len(VALUES), 0)
+        assert found[-1].frontier.positions == found[-1].frontier.ends == mark.ends
     for each in found[1:]:
-        assert np.array_equal(each.statistics, found[0].statistics)
-        assert (each.n_steps, each.n_batches, each.score) == (found[0].n_steps, found[0].n_batches, found[0].score)
+        assert np.array_equal(each.payload.statistics, found[0].payload.statistics)
+        told = (each.payload.n_steps, each.payload.n_batches, each.counts.score)
+        assert told == (found[0].payload.n_steps, found[0].payload.n_batches, found[0].counts.score)
 
 
 @pytest.mark.parametrize("epochs", [None, 1])
@@ -93,9 +94,10 @@ def test_one_pass_by_memoized_is_what_fit_gives_whoever_is_killed(epochs: int | 
             if turn > 2 and mark.reached(rig.snapshot()):
                 break
         found = rig.snapshot()
-        assert (found.n_events, found.n_rejected, found.n_batches, found.epoch) == (2 * len(VALUES), 0, 1, 0)
-        np.testing.assert_allclose(found.statistics, expected.statistics, rtol=1e-12, atol=1e-12)
-        assert found.score == pytest.approx(expected.score, rel=1e-12)
+        told = (found.n_events, found.counts.n_rejected, found.payload.n_batches, found.frontier.epoch)
+        assert told == (2 * len(VALUES), 0, 1, 0)
+        np.testing.assert_allclose(found.payload.statistics, expected.payload.statistics, rtol=1e-12, atol=1e-12)
+        assert found.counts.score == pytest.approx(expected.counts.score, rel=1e-12)
 
 
 @METHODS
@@ -103,18 +105,26 @@ def test_data_comes_to_rest_or_is_waited_for(method: str) -> None:
     rig = Rig(tallied(method, 2))
     worker, master = rig.worker(), rig.master()
     at_rest(rig, worker, master)
-    assert (rig.snapshot().ends, rig.snapshot().epoch) == ({}, 0), "a pass over nothing is no pass"
+    assert (rig.snapshot().frontier.ends, rig.snapshot().frontier.epoch) == ({}, 0), "a pass over nothing is no pass"
     rig.send(*range(10))
     rig.run(worker, master, rounds=40)
     found = rig.snapshot()
-    assert (found.frontier, found.ends, found.epoch) == ({0: 8}, {}, 0), "the last minibatch is not full"
+    assert (found.frontier.positions, found.frontier.ends, found.frontier.epoch) == ({0: 8}, {}, 0), (
+        "the last minibatch is not full"
+    )
     rig.run(worker, master, rounds=90, seconds=0.1)
     rig.send(10)
     rig.run(worker, master, rounds=90, seconds=0.1)
-    assert rig.snapshot().ends == {}, "there was an event less than ten seconds ago"
+    assert rig.snapshot().frontier.ends == {}, "there was an event less than ten seconds ago"
     rig.run(worker, master, rounds=40, seconds=0.1)
     found = rig.snapshot()
-    assert (found.frontier, found.ends, found.starts, found.epoch, found.n_events) == ({0: 11}, {0: 11}, {0: 0}, 1, 11)
+    assert (
+        found.frontier.positions,
+        found.frontier.ends,
+        found.frontier.starts,
+        found.frontier.epoch,
+        found.n_events,
+    ) == ({0: 11}, {0: 11}, {0: 0}, 1, 11)
     assert {(each["epoch"], each["begin"], each["end"]) for each in rig.increments()} == {
         (epoch, *span) for epoch in (0, 1) for span in [(0, 4), (4, 8), (8, 11)]
     }
@@ -130,7 +140,7 @@ def test_the_marks_of_until_idle_are_the_ends_at_once_and_the_last_pass_is_waite
     for _ in range(60):
         rig.run(worker, master, rounds=1, seconds=quiet.INTERVAL / 3)
         found = rig.snapshot()
-        idle.append((found.epoch, found.frontier[0], mark.reached(found)))
+        idle.append((found.frontier.epoch, found.frontier.positions[0], mark.reached(found)))
     assert rig.clock() - began < quiet.QUIET
     assert idle[-1] == (2, 10, True)
     assert all(reached == ((epoch, at) == (2, 10)) for epoch, at, reached in idle)
@@ -139,10 +149,11 @@ def test_the_marks_of_until_idle_are_the_ends_at_once_and_the_last_pass_is_waite
     rig.run(worker, master, rounds=30, seconds=0.1)
     found = rig.snapshot()
     assert again.reached(found)
-    assert (found.epoch, found.frontier, found.ends, found.n_events) == (2, {0: 13}, {0: 10}, 13)
+    told = (found.frontier.epoch, found.frontier.positions, found.frontier.ends, found.n_events)
+    assert told == (2, {0: 13}, {0: 10}, 13)
     assert [each["epoch"] for each in rig.increments() if each["begin"] >= 10] == [2, 2]
     if method == "memoized":
-        assert found.statistics[0] == sum(range(13))
+        assert found.payload.statistics[0] == sum(range(13))
 
 
 @METHODS
@@ -150,15 +161,15 @@ def test_events_that_come_during_a_pass_are_seen_once_in_the_last(method: str) -
     rig = Rig(tallied(method, 3))
     worker, master = rig.worker(), rig.master()
     rig.send(*range(8))
-    while not (master.ready and rig.snapshot().ends):
+    while not (master.ready and rig.snapshot().frontier.ends):
         rig.run(worker, master, rounds=1, seconds=0.1)
     rig.send(*range(8, 16), b"no event")
     seen = []
     for _ in range(80):
         rig.run(worker, master, rounds=1, seconds=0.1)
         seen.append(rig.snapshot())
-    assert all(each.frontier[0] <= 8 for each in seen if each.epoch < 2)
-    assert (seen[-1].epoch, seen[-1].frontier, seen[-1].n_events) == (2, {0: 16}, 16)
+    assert all(each.frontier.positions[0] <= 8 for each in seen if each.frontier.epoch < 2)
+    assert (seen[-1].frontier.epoch, seen[-1].frontier.positions, seen[-1].n_events) == (2, {0: 16}, 16)
     late = [(each["epoch"], each["begin"]) for each in rig.increments() if each["begin"] >= 8]
     assert late == [(2, 8), (2, 12)]
 
@@ -169,7 +180,7 @@ def test_bad_events_are_buried_and_counted_once(method: str) -> None:
     rig.send(1, b"no event", 2, 3, b"none", b"none", b"none", b"none")
     at_rest(rig, rig.worker(), rig.master())
     found = rig.snapshot()
-    assert (found.epoch, found.n_events, found.n_dead_lettered) == (2, 3, 5)
+    assert (found.frontier.epoch, found.n_events, found.counts.n_dead_lettered) == (2, 3, 5)
     assert len(rig.records("dead-letters")) == 5
 
 
@@ -178,16 +189,16 @@ def test_retention_in_a_later_pass_is_passed_over_and_is_no_loss(method: str) ->
     rig = Rig(tallied(method, 3))
     worker, master = rig.worker(), rig.master()
     rig.send(*[1] * 10)
-    while not (master.ready and rig.snapshot().epoch == 1):
+    while not (master.ready and rig.snapshot().frontier.epoch == 1):
         rig.run(worker, master, rounds=1, seconds=0.1)
     worker.close()
     rig.broker.delete_before(Partition(rig.topic("events"), 0), 5)
     at_rest(rig, rig.worker("b"), master)
     found = rig.snapshot()
-    assert (found.epoch, found.frontier, found.n_events, found.n_lost) == (2, {0: 10}, 10, 0)
+    assert (found.frontier.epoch, found.frontier.positions, found.n_events, found.counts.n_lost) == (2, {0: 10}, 10, 0)
     spans = {(each["begin"], each["end"]) for each in rig.increments() if each["epoch"] == 2}
     if method == "memoized":
-        assert found.statistics[0] == 10, "what was lost counts as it did"
+        assert found.payload.statistics[0] == 10, "what was lost counts as it did"
         assert spans == {(0, 8), (8, 10)}
     else:
         assert spans == {(0, 5), (5, 8), (8, 10)}
@@ -199,16 +210,17 @@ def test_retention_beyond_the_ends_is_a_loss_of_what_was_never_read(method: str,
     rig = Rig(tallied(method, 3))
     worker, master = rig.worker(), rig.master()
     rig.send(*[1] * 10)
-    while not (master.ready and rig.snapshot().epoch == 1):
+    while not (master.ready and rig.snapshot().frontier.epoch == 1):
         rig.run(worker, master, rounds=1, seconds=0.1)
     worker.close()
     rig.send(*[1] * 6)
     rig.broker.delete_before(Partition(rig.topic("events"), 0), start)
     at_rest(rig, rig.worker("b"), master)
     found = rig.snapshot()
-    assert (found.epoch, found.frontier, found.n_events, found.n_lost) == (2, {0: 16}, 26 - start, start - 10)
+    told = (found.frontier.epoch, found.frontier.positions, found.n_events, found.counts.n_lost)
+    assert told == (2, {0: 16}, 26 - start, start - 10)
     if method == "memoized":
-        assert found.statistics[0] == 26 - start
+        assert found.payload.statistics[0] == 26 - start
 
 
 @METHODS
@@ -216,17 +228,17 @@ def test_partitions_that_are_new_in_a_later_pass_are_seen_once_in_the_last(metho
     rig = Rig(tallied(method, 3, max_staleness=0))
     worker, master = rig.worker(), rig.master()
     rig.send(*[1] * 10)
-    while not (master.ready and rig.snapshot().epoch == 1):
+    while not (master.ready and rig.snapshot().frontier.epoch == 1):
         rig.run(worker, master, rounds=1, seconds=0.1)
     names.create_topics(tallied(method, 3, 2), rig.bus)
     rig.send(*[100] * 8, partition=1)
     at_rest(rig, worker, master, rounds=300)
     found = rig.snapshot()
-    assert (found.epoch, found.frontier, found.n_events) == (2, {0: 10, 1: 8}, 18)
-    assert (found.starts, found.ends) == ({0: 0, 1: 0}, {0: 10, 1: 0})
+    assert (found.frontier.epoch, found.frontier.positions, found.n_events) == (2, {0: 10, 1: 8}, 18)
+    assert (found.frontier.starts, found.frontier.ends) == ({0: 0, 1: 0}, {0: 10, 1: 0})
     assert {each["epoch"] for each in rig.increments() if each["partition"] == 1} == {2}
     if method == "memoized":
-        assert found.statistics[0] == 810
+        assert found.payload.statistics[0] == 810
 
 
 def test_an_increment_of_a_pass_that_will_never_be_is_a_dead_letter() -> None:
@@ -288,7 +300,8 @@ def test_batches_that_are_not_the_snapshots_are_stepped_over(
     worker, master = rig.worker("b"), rig.master()
     at_rest(rig, worker, master, rounds=100)
     found = rig.snapshot()
-    assert (found.epoch, found.n_events, found.n_batches, found.statistics[0]) == (1, 10, 3, 1023.0)
+    told = (found.frontier.epoch, found.n_events, found.payload.n_batches, found.payload.statistics[0])
+    assert told == (1, 10, 3, 1023.0)
     assert "skipped demo.statistics-0" in caplog.text
     master.close()
     for topic in ("statistics", "posterior"):
@@ -297,7 +310,7 @@ def test_batches_that_are_not_the_snapshots_are_stepped_over(
     rig.send(1024)
     IdleMark(rig.spec, rig.bus)
     at_rest(rig, worker, rig.master(), rounds=60)
-    assert rig.snapshot().statistics[0] == 2047
+    assert rig.snapshot().payload.statistics[0] == 2047
     assert "skipped" not in caplog.text, "once is enough"
 
 
@@ -309,7 +322,7 @@ def test_batches_that_are_gone_for_good_name_the_remedy(harm: Callable[[Rig], No
         rig.broker.compact(rig.topic(topic))
     if text is None:
         rig.run(rig.master(), rounds=5)
-        assert rig.snapshot().statistics[0] == 1023
+        assert rig.snapshot().payload.statistics[0] == 1023
         return
     with pytest.raises(Fatal, match=text) as caught:
         rig.run(rig.master(), rounds=3)
@@ -326,7 +339,7 @@ def test_only_changed_batches_are_written_and_compaction_leaves_one_of_each() ->
     rig.send(1024)
     IdleMark(rig.spec, rig.bus)
     at_rest(rig, rig.worker("b"), rig.master(), rounds=30)
-    assert rig.snapshot().statistics[0] == 2047
+    assert rig.snapshot().payload.statistics[0] == 2047
     assert [record.key for record in rig.records("statistics")][3:] == [b"0/10/0"]
 
 
@@ -344,7 +357,8 @@ def test_one_pass_of_memoized_has_one_batch_however_much_there_is() -> None:
     rig.send(*[10] * 8, partition=1)
     at_rest(rig, rig.worker(), rig.master())
     found = rig.snapshot()
-    assert (found.n_events, found.n_batches, found.statistics[0], found.ends) == (28, 2, 100.0, {})
+    told = (found.n_events, found.payload.n_batches, found.payload.statistics[0], found.frontier.ends)
+    assert told == (28, 2, 100.0, {})
     rig.run(rig.master(), rounds=3)
 
 
@@ -358,7 +372,8 @@ def test_a_mark_before_the_ends_is_not_where_a_batch_ends(method: str) -> None:
     rig.send(*range(6, 9))
     at_rest(rig, worker, master)
     found = rig.snapshot()
-    assert (found.ends, found.epoch, found.frontier, found.n_dropped) == ({0: 9}, 1, {0: 9}, 0)
+    told = (found.frontier.ends, found.frontier.epoch, found.frontier.positions, found.counts.n_dropped)
+    assert told == ({0: 9}, 1, {0: 9}, 0)
     assert mark.reached(found)
 
 
@@ -369,4 +384,5 @@ def test_less_than_a_minibatch_comes_to_rest_too(method: str) -> None:
     rig.send(1, 2, 3)
     at_rest(rig, worker, master)
     found = rig.snapshot()
-    assert (found.ends, found.epoch, found.frontier, found.n_events) == ({0: 3}, 1, {0: 3}, 3)
+    told = (found.frontier.ends, found.frontier.epoch, found.frontier.positions, found.n_events)
+    assert told == ({0: 3}, 1, {0: 3}, 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting.decay import Clock
-from streaminfer.variational.snapshot import Snapshot
 from tests.faults import answers
 from tests.faults.forgotten import by_events, by_time
+from tests.made import changed, new_snapshot
 from tests.models.examples import EXAMPLES, Example
 from tests.runtime.api.test_fit import _rows
 from tests.runtime.rig import Rig
@@ -60,9 +59,9 @@ def test_each_partition_ages_by_its_own_good_events() -> None:
     rig.run(rig.worker(), rig.master(), rounds=30)
     found = rig.snapshot()
     weights = 2.0 ** -(np.arange(5, -1, -1) / 2)
-    assert found.statistics[0] == pytest.approx(weights @ 10.0 ** np.arange(6) + 7, rel=1e-12)
+    assert found.payload.statistics[0] == pytest.approx(weights @ 10.0 ** np.arange(6) + 7, rel=1e-12)
     assert found.n_effective == pytest.approx(weights.sum() + 1, rel=1e-12)
-    assert (found.n_events, found.n_dead_lettered, found.n_rejected) == (7, 6, 0)
+    assert (found.n_events, found.counts.n_dead_lettered, found.counts.n_rejected) == (7, 6, 0)
 
 
 @pytest.mark.parametrize("timestamp", [None, "at"])
@@ -76,9 +75,9 @@ def test_by_time_late_events_count_little_whoever_brings_them(timestamp: str | N
     rig.run(rig.worker("a"), rig.worker("b"), rig.master(), rounds=30)
     found = rig.snapshot()
     expected = 0.125 * 1 + 10 + 0.25 * 100 + 2**-0.5 * 1000 + 2**-1000.0 * 10**4
-    assert found.statistics[0] == pytest.approx(expected, rel=1e-12)
+    assert found.payload.statistics[0] == pytest.approx(expected, rel=1e-12)
     assert found.n_effective == pytest.approx(0.125 + 1 + 0.25 + 2**-0.5, rel=1e-12)
-    assert found.clocks[0].newest == NOW
+    assert found.payload.clocks[0].newest == NOW
     assert found.n_events == 6
 
 
@@ -90,7 +89,8 @@ def test_an_event_of_the_far_future_is_a_dead_letter_and_erases_nothing() -> Non
     worker, master = rig.worker(), rig.master()
     rig.run(worker, master, rounds=30)
     found = rig.snapshot()
-    assert (found.statistics[0], found.n_effective, found.n_events, found.n_dead_lettered) == (3.0, 2.0, 2, 7)
+    told = (found.payload.statistics[0], found.n_effective, found.n_events, found.counts.n_dead_lettered)
+    assert told == (3.0, 2.0, 2, 7)
     late = "timestamp (from at): must not be more than 3600 seconds after the record's timestamp"
     assert [reason == late for reason in reasons(rig)] == [True] * 4 + [False] * 3
     send(rig, {"k": 7, "at": NOW + AHEAD_S})
@@ -104,18 +104,24 @@ def test_a_record_without_a_timestamp_cannot_be_dated() -> None:
         send(rig, {"k": 1, "at": NOW}, at=-0.001)
         send(rig, {"k": 2, "at": NOW}, at=NOW)
         rig.run(rig.worker(), rig.master(), rounds=30)
-        assert (rig.total(), rig.snapshot().n_dead_lettered) == (2.0, 1)
+        assert (rig.total(), rig.snapshot().counts.n_dead_lettered) == (2.0, 1)
         assert reasons(rig) == ["the record's timestamp must be of the years 1970 to 9999"]
 
 
 def test_a_snapshot_with_a_clock_that_no_events_give_is_none() -> None:
     rig = Rig(counts({"half_life_events": 3}, partitions=2))
     total, part = np.array([3.0, 3.0, 0.0]), np.array([2.0, 2.0, 0.0])
-    good = Snapshot(rig.spec.fingerprint, 1, total, {0: 0, 1: 0}, clocks={0: Clock(part, 2.0), 1: Clock(total, 1.0)})
+    good = new_snapshot(
+        fingerprint=rig.spec.fingerprint,
+        version=1,
+        statistics=total,
+        positions={0: 0, 1: 0},
+        clocks={0: Clock(part, 2.0), 1: Clock(total, 1.0)},
+    )
     rig.publish_snapshot(good)
     follower = Follower(rig.spec, rig.bus)
     assert follower.catch_up() is not None
-    rig.publish_snapshot(replace(good, version=2, clocks={0: Clock(part, 2.0), 1: Clock(-part, 1.0)}))
+    rig.publish_snapshot(changed(good, version=2, clocks={0: Clock(part, 2.0), 1: Clock(-part, 1.0)}))
     found = follower.catch_up()
     assert found is not None
     assert found.version == 1
@@ -138,7 +144,7 @@ def test_a_master_that_is_restored_goes_on_with_the_clocks(forget: dict[str, flo
                 worker, master = rig.worker(f"w{i}"), rig.master()
         rig.run(worker, master, rounds=30)
         assert rig.snapshot().n_events == 21
-        totals.append([*rig.snapshot().statistics, rig.snapshot().n_effective])
+        totals.append([*rig.snapshot().payload.statistics, rig.snapshot().n_effective])
     np.testing.assert_allclose(totals[0], totals[1], rtol=1e-12)
 
 
@@ -274,7 +280,7 @@ def test_a_partition_that_is_only_behind_is_not_told(caplog: pytest.LogCaptureFi
     for partition, begin in [(1, 0), *((0, begin) for begin in range(0, 40, 4))]:
         increment = change(0.0, begin=begin, end=begin + 4, n_events=4, topic="demo.events", partition=partition)
         held = np.array([4.0, 4.0, 0.0])
-        rig.publish(replace(increment, statistics=held, fingerprint=rig.spec.fingerprint))
+        rig.publish(changed(increment, statistics=held, fingerprint=rig.spec.fingerprint))
         rig.run(master, rounds=2)
-    assert rig.snapshot().frontier == {0: 40, 1: 4}
+    assert rig.snapshot().frontier.positions == {0: 40, 1: 4}
     assert not [each for each in caplog.records if "unevenly" in each.getMessage()]

@@ -15,15 +15,16 @@ from streaminfer.runtime.folding.master import STEP_RECORDS
 from streaminfer.runtime.learning.worker import STEP_MINIBATCHES
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.increment import Increment
+from tests.made import changed, new_increment
 from tests.runtime.rig import Rig, poisson
 
 
 def _increment(rig: Rig, begin: int, end: int, **changes: object) -> Increment:
-    known = Increment(
-        rig.spec.fingerprint, "w", rig.topic("events"), 0, begin, end, end - begin, 0, 0, 0, 0.0,
-        np.array([1.0, end - begin, 0.0]),
+    known = new_increment(
+        fingerprint=rig.spec.fingerprint, topic=rig.topic("events"), begin=begin, end=end, n_events=end - begin,
+        statistics=np.array([1.0, end - begin, 0.0]),
     )  # fmt: skip
-    return replace(known, **changes)  # type: ignore[arg-type]
+    return changed(known, **changes)
 
 
 def test_a_step_of_the_master_folds_a_bounded_number() -> None:
@@ -79,7 +80,7 @@ def test_densities_that_float64_cannot_hold_do_not_stop_a_partition() -> None:
     rig.run(worker, master, rounds=20)
     found = rig.snapshot()
     assert (found.n_events, rig.outcome("bad-value")) == (6, 0)
-    assert np.isfinite(found.score)
+    assert np.isfinite(found.counts.score)
 
 
 def test_an_increment_beyond_the_end_of_the_log_is_refused() -> None:
@@ -90,7 +91,7 @@ def test_an_increment_beyond_the_end_of_the_log_is_refused() -> None:
     rig.publish(_increment(rig, 0, 2**40, n_events=0))
     rig.publish(_increment(rig, 0, 1, epoch=1))
     rig.run(master)
-    assert rig.snapshot().frontier == {0: 0}
+    assert rig.snapshot().frontier.positions == {0: 0}
     reasons = [letter.reason for letter in store.pending(rig.spec, rig.bus)]
     assert reasons == [
         "bad-value: end must not be beyond the 2 of demo.events-0 (1099511627776)",
@@ -118,7 +119,7 @@ def test_a_snapshot_outside_the_domain_counts_as_unreadable() -> None:
     rig = Rig(poisson())
     rig.run(rig.master(), rounds=3)
     good = rig.snapshot()
-    bad = replace(good, version=good.version + 1, statistics=np.array([-5.0, 1.0, 0.0]))
+    bad = changed(good, version=good.version + 1, statistics=np.array([-5.0, 1.0, 0.0]))
     from streaminfer.wire import snapshots
 
     about = snapshots.About("demo", "poisson", "gamma", "svb", "exact")

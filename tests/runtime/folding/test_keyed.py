@@ -77,7 +77,7 @@ def test_a_key_that_cannot_be_one_is_a_dead_letter() -> None:
     rig.send(*[b'{"k": 1, "city": %s}' % city for city in (b'""', b"true", b"1.5", b'"x"')])
     run(rig)
     assert rig.keys() == {"x": 1}
-    assert rig.whole().n_dead_lettered == 3
+    assert rig.whole().counts.n_dead_lettered == 3
     assert len(rig.records("dead-letters")) == 3
 
 
@@ -136,7 +136,7 @@ def test_shards_divide_the_keys_as_the_partitioner_says() -> None:
         assert f"key/0/{city}".encode() in held[names.shard_of(rig.spec, city.encode())]
     assert sum(len(keys) for keys in held.values()) == len(cities)
     assert all(held.values())
-    assert rig.whole().n_keys == 24
+    assert rig.whole().counts.n_keys == 24
 
 
 class _LiesOnce(Faults):

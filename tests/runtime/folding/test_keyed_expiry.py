@@ -22,7 +22,7 @@ def expiring(stamps: list[tuple[str, int]]) -> KeyedRig:
 def test_an_idle_key_expires_with_its_record() -> None:
     rig = expiring([("a", 0), ("b", 10), ("b", 11)])
     assert rig.keys() == {"b": 2}
-    assert (rig.whole().n_keys, rig.whole().n_expired, rig.whole().n_events) == (1, 1, 3)
+    assert (rig.whole().counts.n_keys, rig.whole().counts.n_expired, rig.whole().n_events) == (1, 1, 3)
     assert [record.value for record in rig.records("posterior") if record.key == b"key/0/a"][-1] is None
     assert rig.value("master_expired_keys") == 1
 
@@ -40,7 +40,7 @@ def test_an_expired_key_that_comes_again_starts_anew_whether_it_was_swept_or_not
     rig.run(master, rig.worker())
     master.close()
     assert rig.keys() == {"a": 1, "b": 1}
-    assert rig.whole().n_expired == 1
+    assert rig.whole().counts.n_expired == 1
 
 
 @pytest.mark.parametrize("minibatch", [4, 100])
@@ -73,7 +73,7 @@ def test_the_partition_that_is_behind_says_what_is_idle() -> None:
         rig.run(master, worker, rounds=6)
         master.close()
     assert rig.keys() == {"a": 2, "c": 1, "d": 1}
-    assert rig.whole().stamps == {0: BEGIN + 30_000, 1: BEGIN + 18_000}
+    assert rig.whole().frontier.stamps == {0: BEGIN + 30_000, 1: BEGIN + 18_000}
 
 
 def test_nothing_is_swept_while_a_partition_is_unread() -> None:
@@ -99,7 +99,7 @@ def test_a_master_restores_expired_keys_as_gone() -> None:
             rig.run(master, worker, rounds=6)
             master.close()
         assert rig.keys() == {"a": 1, "b": 1, "c": 1}
-        assert rig.whole().n_expired == 1
+        assert rig.whole().counts.n_expired == 1
 
 
 def test_gauges_do_not_show_the_weights_of_keys_that_are_gone() -> None:
@@ -135,4 +135,4 @@ def test_expiry_is_that_of_the_rule_event_by_event(seed: int) -> None:
         n_expired += len(idle)
         held = {key: stamps for key, stamps in held.items() if key not in idle}
         assert rig.keys() == {key: len(stamps) for key, stamps in held.items()}
-    assert rig.whole().n_expired == n_expired > 5
+    assert rig.whole().counts.n_expired == n_expired > 5

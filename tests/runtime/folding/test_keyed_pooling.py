@@ -48,7 +48,7 @@ def test_a_pooled_prior_is_fitted_to_the_keys_and_known_to_all(kind: str) -> Non
 
 def test_a_pooled_prior_is_fitted_again_when_there_are_a_quarter_more_events() -> None:
     rig, sent = pooled_rig("poisson", n_keys=8)
-    first = rig.whole().prior
+    first = rig.whole().payload.prior
     assert first is not None
     more: Sent = [(0, BEGIN, {"city": str(i % 8), "k": 50 * (i % 8), "t": 1.0}) for i in range(17)]
     master, worker = rig.master(), rig.worker()
@@ -57,7 +57,7 @@ def test_a_pooled_prior_is_fitted_again_when_there_are_a_quarter_more_events() -
         rig.send_events(part)
         rig.run(master, worker, rounds=20)
         assert rig.whole().n_events == len(sent) + (15 if fitted else 17)
-        assert (rig.whole().prior == first) == (fitted is not None)
+        assert (rig.whole().payload.prior == first) == (fitted is not None)
 
 
 def test_a_restart_does_not_postpone_the_next_fit() -> None:
@@ -69,7 +69,7 @@ def test_a_restart_does_not_postpone_the_next_fit() -> None:
         rig.run(master, worker, rounds=4)
         master.close()
         fitted = n if n >= 1.25 * fitted else fitted
-        assert (rig.whole().n_events, rig.whole().n_pooled) == (n, fitted)
+        assert (rig.whole().n_events, rig.whole().counts.n_pooled) == (n, fitted)
     assert fitted == 30
 
 
@@ -79,7 +79,7 @@ def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.Monke
     monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
     rig, _ = pooled_rig("poisson", n_keys=9)
     assert [len(rows) for rows in seen] == [5]
-    assert rig.whole().n_keys == 9
+    assert rig.whole().counts.n_keys == 9
 
 
 @pytest.mark.parametrize(("numbers", "keys"), [(20, 6), (3 * 9, 9), (1, 2)])
@@ -113,7 +113,7 @@ def idle_rig(sent: Sent, kind: str, portions: int = 1, kill: int = 0, workers: i
 
 
 def numbers(rig: KeyedRig) -> np.ndarray:
-    prior = rig.whole().prior
+    prior = rig.whole().payload.prior
     assert prior is not None
     return np.concatenate([np.ravel(value) for _, value in sorted(json.loads(prior).items())]).astype(float)
 
@@ -144,7 +144,7 @@ def test_the_prior_of_all_events_does_not_depend_on_timing(kind: str, monkeypatc
         }
         sent.append((i % 2, BEGIN, {"city": city, **drawn}))
     found = [idle_rig(sent, kind, **cadence) for cadence in CADENCES]
-    assert {(rig.whole().n_events, rig.whole().n_pooled) for rig in found} == {(300, 300)}
+    assert {(rig.whole().n_events, rig.whole().counts.n_pooled) for rig in found} == {(300, 300)}
     for rig in found[1:]:
         np.testing.assert_allclose(numbers(rig), numbers(found[0]), rtol=1e-9)
 
@@ -156,14 +156,14 @@ def test_it_is_not_idle_before_the_last_fit_and_a_kill_does_not_lose_it() -> Non
     rig.send_events(more)
     run(rig, rounds=20)
     before, mark = rig.whole(), IdleMark(rig.spec, rig.bus)
-    assert (before.n_events, before.n_pooled, before.frontier) == (73, 64, mark.ends)
+    assert (before.n_events, before.counts.n_pooled, before.frontier.positions) == (73, 64, mark.ends)
     assert not mark.reached(before)
     rig.clock.advance(20.0)
     rig.run(rig.master(), rounds=8, seconds=0.1)
     after = rig.whole()
     assert mark.reached(after)
-    assert (after.n_pooled, after.frontier) == (73, mark.ends)
-    assert after.prior != before.prior
+    assert (after.counts.n_pooled, after.frontier.positions) == (73, mark.ends)
+    assert after.payload.prior != before.payload.prior
 
 
 def test_without_anybody_who_waits_it_is_fitted_ten_seconds_after_the_last_event() -> None:
@@ -172,9 +172,9 @@ def test_without_anybody_who_waits_it_is_fitted_ten_seconds_after_the_last_event
     rig.clock.advance(20.0)
     rig.send_events([(0, BEGIN, {"city": "1", "k": 70, "t": 1.0})])
     rig.run(master, worker, rounds=90, seconds=0.1)
-    assert (rig.whole().n_events, rig.whole().n_pooled) == (65, 64)
+    assert (rig.whole().n_events, rig.whole().counts.n_pooled) == (65, 64)
     rig.run(master, worker, rounds=20, seconds=0.1)
-    assert (rig.whole().n_events, rig.whole().n_pooled) == (65, 65)
+    assert (rig.whole().n_events, rig.whole().counts.n_pooled) == (65, 65)
     version = rig.whole().version
     rig.run(master, worker, rounds=200, seconds=0.1)
     assert rig.whole().version == version, "it is fitted once"
@@ -186,7 +186,7 @@ def test_more_events_than_were_waited_for_are_idle_without_a_fit() -> None:
     rig.clock.advance(20.0)
     rig.send_events([(0, BEGIN, {"city": "1", "k": 70, "t": 1.0})])
     run(rig, rounds=20)
-    assert (rig.whole().n_events, rig.whole().n_pooled) == (65, 64)
+    assert (rig.whole().n_events, rig.whole().counts.n_pooled) == (65, 64)
     assert mark.reached(rig.whole())
 
 
@@ -204,5 +204,5 @@ def test_keys_that_expire_are_not_among_those_that_decide(
         for cadence in ({"snapshot_ms": 10_000}, {"snapshot_ms": 1, "portions": 6}, {"snapshot_ms": 1, "kill": 4})
     ]
     for rig in found:
-        assert (rig.whole().n_keys, rig.whole().n_expired, rig.whole().n_pooled) == (9, 9, 99)
+        assert (rig.whole().counts.n_keys, rig.whole().counts.n_expired, rig.whole().counts.n_pooled) == (9, 9, 99)
         np.testing.assert_allclose(numbers(rig), numbers(found[0]), rtol=1e-9)

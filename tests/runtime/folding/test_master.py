@@ -15,20 +15,20 @@ from streaminfer.runtime.folding.master import CHECK_INTERVAL
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Increment
-from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import increments
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.snapshots import OtherSpec
+from tests.made import changed, new_increment, new_snapshot
 from tests.runtime.rig import Rig, poisson
 from tests.simulation.bus import Faults
 
 
 def _increment(rig: Rig, begin: int = 0, end: int = 1, total: float = 1.0, **changes: object) -> Increment:
-    known = Increment(
-        rig.spec.fingerprint, "w", rig.topic("events"), 0, begin, end, end - begin, 0, 0, 0, -1.0,
-        np.array([total, end - begin, 0.0]),
+    known = new_increment(
+        fingerprint=rig.spec.fingerprint, topic=rig.topic("events"), begin=begin, end=end, n_events=end - begin,
+        score=-1.0, statistics=np.array([total, end - begin, 0.0]),
     )  # fmt: skip
-    return replace(known, **changes)  # type: ignore[arg-type]
+    return changed(known, **changes)
 
 
 def test_the_frontier_of_new_partitions_is_published_before_anything_is_folded() -> None:
@@ -39,7 +39,7 @@ def test_the_frontier_of_new_partitions_is_published_before_anything_is_folded()
     assert not rig.records("posterior")
     rig.run(master, rounds=3)
     first = rig.snapshot()
-    assert (first.version, first.frontier, first.n_events) == (1, {0: 0, 1: 2}, 0)
+    assert (first.version, first.frontier.positions, first.n_events) == (1, {0: 0, 1: 2}, 0)
     rig.run(master, rounds=10)
     assert rig.snapshot().version == 1
 
@@ -50,7 +50,7 @@ def test_partitions_that_are_added_are_met() -> None:
     rig.run(master, rounds=3)
     names.create_topics(poisson(partitions=3), rig.bus)
     rig.run(master, rounds=3, seconds=CHECK_INTERVAL)
-    assert rig.snapshot().frontier == {0: 0, 1: 0, 2: 0}
+    assert rig.snapshot().frontier.positions == {0: 0, 1: 0, 2: 0}
 
 
 def test_bad_increments_go_to_dead_letters_byte_for_byte() -> None:
@@ -83,7 +83,7 @@ def test_statistics_of_another_size_or_not_finite_are_bad_too() -> None:
     rig.bus.publish([Output(rig.topic("increments"), data, b"0", 0)])
     rig.run(master)
     assert rig.outcome("bad-value") == 2
-    assert rig.snapshot().frontier == {0: 0}
+    assert rig.snapshot().frontier.positions == {0: 0}
     assert len(store.pending(rig.spec, rig.bus)) == 2
 
 
@@ -94,7 +94,7 @@ def test_statistics_that_no_events_give_are_counted_as_rejected() -> None:
     rig.publish(_increment(rig, statistics=np.array([-1.0, 1.0, 0.0])))
     rig.run(master)
     snapshot = rig.snapshot()
-    assert (snapshot.n_rejected, snapshot.n_events, snapshot.frontier) == (1, 0, {0: 1})
+    assert (snapshot.counts.n_rejected, snapshot.n_events, snapshot.frontier.positions) == (1, 0, {0: 1})
 
 
 def test_increments_that_only_together_give_no_posterior_do_not_stop_it() -> None:
@@ -104,7 +104,7 @@ def test_increments_that_only_together_give_no_posterior_do_not_stop_it() -> Non
     for begin in (0, 1):
         rig.publish(_increment(rig, begin, begin + 1, 0.9e200))
     rig.run(master)
-    assert (rig.snapshot().n_rejected, rig.snapshot().frontier, rig.total()) == (1, {0: 2}, 0.9e200)
+    assert (rig.snapshot().counts.n_rejected, rig.snapshot().frontier.positions, rig.total()) == (1, {0: 2}, 0.9e200)
 
 
 PRIOR = {"shape": 1.0, "rate": 1.0}
@@ -118,7 +118,7 @@ def test_increments_of_another_spec_are_counted_and_dropped(change: dict[str, st
     rig.publish(_increment(rig, **change))
     rig.run(master)
     assert rig.outcome("other-spec") == 1
-    assert (rig.snapshot().frontier, rig.snapshot().n_events, rig.snapshot().read_to) == ({0: 0}, 0, 1)
+    assert (rig.snapshot().frontier.positions, rig.snapshot().n_events, rig.snapshot().read_to) == ({0: 0}, 0, 1)
     assert store.pending(rig.spec, rig.bus) == []
 
 
@@ -166,7 +166,7 @@ def test_a_posterior_from_before_an_option_is_told_what_continues_it(
 
 def test_a_posterior_of_another_spec_stops_everybody() -> None:
     rig = Rig(poisson())
-    rig.publish_snapshot(Snapshot("0" * 16, 1, rig.spec.model.empty(), {}))
+    rig.publish_snapshot(new_snapshot(fingerprint="0" * 16, version=1, statistics=rig.spec.model.empty(), positions={}))
     with pytest.raises(OtherSpec, match="give the spec a new name, or use another bus"):
         rig.run(rig.master())
     with pytest.raises(OtherSpec):
@@ -214,7 +214,7 @@ def test_a_snapshot_that_workers_wait_for_comes_ten_times_sooner() -> None:
     assert rig.snapshot().read_to == 0
     rig.clock.advance(0.1)
     rig.run(master, rounds=1)
-    assert (rig.snapshot().read_to, rig.snapshot().n_dropped) == (1, 1)
+    assert (rig.snapshot().read_to, rig.snapshot().counts.n_dropped) == (1, 1)
 
 
 def test_nothing_new_nothing_published() -> None:
@@ -242,12 +242,17 @@ def test_increments_removed_unread_are_passed_over() -> None:
         rig.publish(_increment(rig, begin, begin + 1))
     rig.bus.delete_before(Partition(rig.topic("increments"), 0), 2)
     rig.run(master)
-    assert (rig.snapshot().read_to, rig.snapshot().frontier, rig.snapshot().n_dropped) == (3, {0: 0}, 1)
+    told = (rig.snapshot().read_to, rig.snapshot().frontier.positions, rig.snapshot().counts.n_dropped)
+    assert told == (3, {0: 0}, 1)
 
 
 def test_a_position_beyond_the_end_of_the_increments_is_fatal() -> None:
     rig = Rig(poisson())
-    rig.publish_snapshot(Snapshot(rig.spec.fingerprint, 3, rig.spec.model.empty(), {0: 0}, read_to=50))
+    rig.publish_snapshot(
+        new_snapshot(
+            fingerprint=rig.spec.fingerprint, version=3, statistics=rig.spec.model.empty(), positions={0: 0}, read_to=50
+        )
+    )
     with pytest.raises(Fatal, match=r"position 50 of demo\.increments-0 is outside its log .* Use a new spec name"):
         rig.run(rig.master())
 

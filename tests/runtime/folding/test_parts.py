@@ -25,7 +25,7 @@ def _parts(base: float = 0.0, numbers: int = SIZE, **changes: Any) -> list[Part]
 
 def _add(parts: Parts, given: list[Part]) -> list[list[float]]:
     made = [parts.add(part) for part in given]
-    return [each.statistics.tolist() for each in made if each is not None]
+    return [each.payload.statistics.tolist() for each in made if each is not None]
 
 
 A, B = [0.0, 1.0, 2.0, 3.0, 4.0], [10.0, 11.0, 12.0, 13.0, 14.0]
@@ -38,8 +38,8 @@ def test_an_increment_comes_with_its_last_part() -> None:
     assert parts.add(second) is None
     made = parts.add(third)
     assert made is not None
-    assert made.statistics.tolist() == A
-    assert (made.writer, made.begin, made.end) == ("worker-1", 7, 12)
+    assert made.payload.statistics.tolist() == A
+    assert (made.provenance.writer, made.provenance.begin, made.provenance.end) == ("worker-1", 7, 12)
 
 
 def test_an_increment_of_one_part_comes_at_once() -> None:

@@ -18,16 +18,17 @@ from streaminfer.runtime.service import Fatal
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import MANIFEST
+from tests.made import changed, new_increment
 from tests.runtime.keyed_rig import KeyedRig, keyed_spec
 from tests.runtime.rig import Rig, poisson
 
 
 def _increment(rig: Rig, begin: int, end: int, **changes: object) -> Increment:
-    known = Increment(
-        rig.spec.fingerprint, "w", rig.topic("events"), 0, begin, end, end - begin, 0, 0, 0, 0.0,
-        np.array([1.0, end - begin, 0.0]),
+    known = new_increment(
+        fingerprint=rig.spec.fingerprint, topic=rig.topic("events"), begin=begin, end=end, n_events=end - begin,
+        statistics=np.array([1.0, end - begin, 0.0]),
     )  # fmt: skip
-    return replace(known, **changes)  # type: ignore[arg-type]
+    return changed(known, **changes)
 
 
 @pytest.mark.parametrize("score", [1.7e308, -1.7e308, 1e101])
@@ -45,7 +46,7 @@ def test_a_score_that_no_events_have_is_a_dead_letter_and_the_next_master_restor
     master.close()
     rig.run(again)
     found = rig.snapshot()
-    assert (found.n_events, found.score) == (2, -2e100)
+    assert (found.n_events, found.counts.score) == (2, -2e100)
 
 
 def test_statistics_that_sum_to_no_number_are_rejected_and_counted() -> None:
@@ -57,10 +58,10 @@ def test_statistics_that_sum_to_no_number_are_rejected_and_counted() -> None:
     rig.run(master)
     found = rig.snapshot()
     assert rig.outcome("rejected") == 3
-    assert (found.n_events, found.n_rejected) == (0, 3)
+    assert (found.n_events, found.counts.n_rejected) == (0, 3)
     master.close()
     rig.run(rig.master())
-    assert rig.snapshot().n_rejected == 3
+    assert rig.snapshot().counts.n_rejected == 3
 
 
 @pytest.mark.parametrize("fault", [{"score": float("inf")}, {"n_lost": -1}, {"created_at": 1 << 60}])
@@ -72,7 +73,7 @@ def test_what_cannot_be_read_is_never_written(fault: dict[str, float], monkeypat
     described = Shard._manifest
 
     def faulty(shard: Shard, snapshot: Snapshot) -> object:
-        return described(shard, replace(snapshot, **fault))  # type: ignore[arg-type]
+        return described(shard, changed(snapshot, **fault))
 
     monkeypatch.setattr(Shard, "_manifest", faulty)
     rig.publish(_increment(rig, 0, 1))
@@ -263,7 +264,7 @@ def test_rows_whose_manifest_is_lost_are_taken_back_and_their_events_read_again(
     assert rig.keys() == {"a": 3, "b": 1}
     found = rig.of_key("a")
     assert found is not None
-    assert found.statistics[0] == 3.0
+    assert found.payload.statistics[0] == 3.0
 
 
 def test_statistics_of_more_events_than_an_increment_counts_are_rejected() -> None:
@@ -274,7 +275,7 @@ def test_statistics_of_more_events_than_an_increment_counts_are_rejected() -> No
     rig.publish(_increment(rig, 1, 2, statistics=np.array([3.0, 1.0, 0.0])))
     rig.run(master)
     found = rig.snapshot()
-    assert (found.n_events, found.n_rejected, found.statistics[1]) == (1, 1, 1.0)
+    assert (found.n_events, found.counts.n_rejected, found.payload.statistics[1]) == (1, 1, 1.0)
 
 
 def test_a_flood_of_junk_is_told_in_few_words(caplog: pytest.LogCaptureFixture) -> None:
@@ -285,7 +286,7 @@ def test_a_flood_of_junk_is_told_in_few_words(caplog: pytest.LogCaptureFixture) 
     for i in range(300):
         _junk(rig, b"chunk-%d" % i)
         rig.bus.publish([Output(rig.topic("increments"), b"junk", b"0", 0)])
-        rig.publish(replace(_increment(rig, 1, 2), fingerprint="another"))
+        rig.publish(changed(_increment(rig, 1, 2), fingerprint="another"))
     rig.run(master, rounds=30)
     follower.catch_up()
     assert rig.outcome("bad-frame") + rig.outcome("other-spec") == 600

@@ -48,9 +48,9 @@ def test_each_partition_has_the_last_positions_before_its_frontier() -> None:
     worker, master = rig.worker(), rig.master()
     rig.run(worker, master, rounds=30)
     found = rig.snapshot()
-    assert found.frontier == {0: 12, 1: 2}
-    assert (found.statistics[0], found.n_effective) == (111_077.0, 5.0)
-    assert (found.n_events, found.n_dead_lettered) == (8, 6)
+    assert found.frontier.positions == {0: 12, 1: 2}
+    assert (found.payload.statistics[0], found.n_effective) == (111_077.0, 5.0)
+    assert (found.n_events, found.counts.n_dead_lettered) == (8, 6)
     assert live(rig) == ["0/10/0", "0/6/0", "0/8/0", "1/0/0", "1/1/0"]
     send(rig, b"none", b"none", b"none")
     rig.run(worker, master, rounds=30)
@@ -68,8 +68,8 @@ def test_late_events_count_while_their_time_is_in_the_window_whoever_brings_them
     services = rig.worker("a"), rig.worker("b"), rig.master()
     rig.run(*services, rounds=30)
     found = rig.snapshot()
-    assert (found.statistics[0], found.n_effective, found.n_events) == (10_111.0, 4.0, 6)
-    assert found.clocks[0].newest == NOW
+    assert (found.payload.statistics[0], found.n_effective, found.n_events) == (10_111.0, 4.0, 6)
+    assert found.payload.clocks[0].newest == NOW
     send(rig, {"k": 5, "at": NOW + 60}, at=NOW + 60)
     rig.run(*services, rounds=30)
     assert (rig.total(), rig.snapshot().n_effective, rig.snapshot().n_events) == (15.0, 2.0, 7)
@@ -79,7 +79,7 @@ def test_an_event_of_the_far_future_empties_no_window() -> None:
     rig = Rig(counts({"window_seconds": 60}, timestamp="at"))
     send(rig, {"k": 1, "at": NOW}, {"k": 5, "at": NOW + 3601}, {"k": 5, "at": "9999-12-31T23:59:59Z"})
     rig.run(rig.worker(), rig.master(), rounds=30)
-    assert (rig.total(), rig.snapshot().n_effective, rig.snapshot().n_dead_lettered) == (1.0, 1.0, 2)
+    assert (rig.total(), rig.snapshot().n_effective, rig.snapshot().counts.n_dead_lettered) == (1.0, 1.0, 2)
     assert len(reasons(rig)) == 2
 
 
@@ -96,7 +96,8 @@ def test_a_record_of_many_rows_is_one_position() -> None:
         rig.bus.publish([Output(rig.topic("events"), pack(3, Table(("k",), rows)), partition=0)])
     rig.run(rig.worker(), rig.master(), rounds=30)
     found = rig.snapshot()
-    assert (found.statistics[0], found.n_effective, found.n_events, found.n_dead_lettered) == (2_220_000, 6, 14, 7)
+    told = (found.payload.statistics[0], found.n_effective, found.n_events, found.counts.n_dead_lettered)
+    assert told == (2_220_000, 6, 14, 7)
 
 
 @EACH
@@ -119,7 +120,7 @@ def test_whoever_is_restored_goes_on_with_the_panes(forget: dict[str, float]) ->
         found = rig.snapshot()
         assert found.n_events == 42
         assert found.n_effective < 20
-        totals.append([found.statistics[0], found.statistics[1], found.n_effective])
+        totals.append([found.payload.statistics[0], found.payload.statistics[1], found.n_effective])
     assert totals[0] == totals[1] == totals[2]
     expected = sum(i * i for i in (range(42 - 12, 42) if "window_events" in forget else range(42 - 13, 42)))
     assert totals[0][0] == expected
@@ -167,7 +168,7 @@ def test_positions_that_retention_removed_leave_the_window_like_others() -> None
     rig.broker.delete_before(Partition(rig.topic("events"), 0), 12)
     rig.run(rig.worker("b"), master, rounds=20)
     found = rig.snapshot()
-    assert (found.statistics[0], found.n_effective, found.n_lost, found.n_events) == (20.0, 2.0, 4, 10)
+    assert (found.payload.statistics[0], found.n_effective, found.counts.n_lost, found.n_events) == (20.0, 2.0, 4, 10)
     assert live(rig) == ["0/12/0", "0/13/0"]
 
 
@@ -182,7 +183,7 @@ def test_a_loss_longer_than_the_window_leaves_the_prior_and_is_restored_so() -> 
     rig.run(rig.worker("b"), master, rounds=20)
     for _ in range(2):
         found = rig.snapshot()
-        assert (found.statistics[0], found.n_effective, found.n_lost, found.n_events) == (0.0, 0.0, 9, 8)
+        assert (found.payload.statistics[0], found.n_effective, found.counts.n_lost, found.n_events) == (0.0, 0.0, 9, 8)
         master.close()
         master = rig.master()
         rig.run(master, rounds=3)
@@ -237,12 +238,9 @@ NUMBERED = pytest.mark.parametrize(("harm", "text"), HARMS, ids=range(len(HARMS)
 
 def _same(rig: Rig, before: Snapshot) -> None:
     found = rig.snapshot()
-    np.testing.assert_allclose(found.statistics, before.statistics, rtol=1e-12)
-    assert (found.n_effective, found.n_events, found.frontier) == (
-        before.n_effective,
-        before.n_events,
-        before.frontier,
-    )
+    np.testing.assert_allclose(found.payload.statistics, before.payload.statistics, rtol=1e-12)
+    told = (found.n_effective, found.n_events, found.frontier.positions)
+    assert told == (before.n_effective, before.n_events, before.frontier.positions)
 
 
 @EACH
@@ -361,7 +359,7 @@ def test_a_pane_too_large_for_a_record_goes_in_parts() -> None:
     assert live(rig) == ["0/8/0", "0/8/1", "0/9/0", "0/9/1"]
     assert found.n_effective == 2
     want = model.posterior(model.statistics(events[-2:])).natural
-    np.testing.assert_allclose(model.posterior(found.statistics).natural, want, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.posterior(found.payload.statistics).natural, want, rtol=1e-9, atol=1e-9)
 
 
 snapshots_fit = snapshots.ENVELOPE + 4096

@@ -35,8 +35,8 @@ def settled(rig: WordRig, *services: Any) -> None:
 
 def assert_identical(rig: WordRig, rows: list[dict[str, Any]]) -> None:
     found, expected = rig.found(), fit(rig.spec, rows)
-    assert (found.n_events, found.snapshot.epoch) == (len(rows), EPOCHS - 1)
-    assert found.snapshot.n_batches == expected.snapshot.n_batches
+    assert (found.n_events, found.snapshot.frontier.epoch) == (len(rows), EPOCHS - 1)
+    assert found.snapshot.payload.n_batches == expected.snapshot.payload.n_batches
     np.testing.assert_array_equal(found.posterior.natural, expected.posterior.natural)
 
 
@@ -59,7 +59,7 @@ def test_crashes_change_no_digit(method: str) -> None:
         rig.run(master, worker, rounds=int(rng.integers(1, 4)))
         rig.clock.advance(0.5)
         blocks = rig.blocks()
-        epochs.update(block.snapshot.epoch for block in blocks)
+        epochs.update(block.snapshot.frontier.epoch for block in blocks)
         if rng.random() < 0.3:
             rig.clock.advance(30)
             master = rig.master()
@@ -78,7 +78,7 @@ def test_several_partitions_and_workers_count_every_word_once() -> None:
         rig.send_rows(rows[40 * i : 40 * (i + 1)], i)
     settled(rig, rig.master(), rig.worker("w0"), rig.worker("w1"))
     rig.assert_all_words(rows)
-    assert rig.found().snapshot.epoch == EPOCHS - 1
+    assert rig.found().snapshot.frontier.epoch == EPOCHS - 1
 
 
 def test_documents_that_come_after_the_passes_are_added() -> None:
@@ -171,7 +171,7 @@ def test_a_summary_says_which_pass_it_is_of(capsys: pytest.CaptureFixture[str]) 
     rig.send_rows(documents(24))
     settled(rig, rig.master(), rig.worker())
     found = rig.found()
-    assert (found.epoch, found.score) == (EPOCHS - 1, found.snapshot.score / 24)
+    assert (found.epoch, found.score) == (EPOCHS - 1, found.snapshot.counts.score / 24)
     print_summary(found)
     assert "lda by memoized, approximate, version" in (first := capsys.readouterr().out.splitlines()[0])
     assert first.endswith(", pass 3 of 3")

@@ -20,7 +20,7 @@ def assert_identical(rig: WordRig, rows: list[dict[str, Any]]) -> None:
     assert found.vocabulary == expected.vocabulary
     assert found.n_events == len(rows)
     np.testing.assert_array_equal(found.posterior.natural, expected.posterior.natural)
-    assert found.snapshot.score == expected.snapshot.score
+    assert found.snapshot.counts.score == expected.snapshot.counts.score
 
 
 @BOTH
@@ -111,8 +111,10 @@ def test_all_shards_count_all_documents_and_one_has_the_score() -> None:
     rig.run(rig.master(), rig.worker(), rounds=30)
     blocks = rig.blocks()
     assert [block.snapshot.n_events for block in blocks] == [40] * 3
-    assert [block.snapshot.score != 0 for block in blocks] == [True, False, False]
-    assert sum(block.snapshot.n_keys for block in blocks) == len(rig.found().vocabulary) == rig.value("master_keys")
+    assert [block.snapshot.counts.score != 0 for block in blocks] == [True, False, False]
+    assert (
+        sum(block.snapshot.counts.n_keys for block in blocks) == len(rig.found().vocabulary) == rig.value("master_keys")
+    )
     assert (rig.value("master_events"), rig.value("master_effective_events")) == (40, 40)
     assert rig.found().to_json()["n_events"] == 40
 
@@ -123,7 +125,7 @@ def test_bad_documents_are_dead_letters_and_empty_ones_events() -> None:
     rig.send_rows([{"words": ["a"]}] * 3)
     rig.run(rig.master(), rig.worker())
     found = rig.found()
-    assert (found.n_events, found.snapshot.n_dead_lettered, found.vocabulary) == (4, 4, ["a"])
+    assert (found.n_events, found.snapshot.counts.n_dead_lettered, found.vocabulary) == (4, 4, ["a"])
     assert len(rig.records("dead-letters")) == 4
 
 
@@ -165,7 +167,7 @@ def test_positions_without_events_pass() -> None:
     rig.send_rows(rows)
     rig.run(rig.master(), rig.worker(), rounds=20)
     found = rig.found()
-    assert (found.n_events, found.snapshot.n_dead_lettered, found.snapshot.staleness) == (8, 8, 0)
+    assert (found.n_events, found.snapshot.counts.n_dead_lettered, found.snapshot.counts.staleness) == (8, 8, 0)
 
 
 def test_scores_of_documents_are_watched_for_drift_by_the_first_shard() -> None:
@@ -189,4 +191,4 @@ def test_documents_whose_passes_ran_out_are_counted(shards: int) -> None:
         rig.run(rig.master(), rig.worker(), rounds=30)
         found = rig.found()
         assert found.n_events == 80
-        assert found.snapshot.n_unconverged == fit(rig.spec, rows).snapshot.n_unconverged == n_unconverged
+        assert found.snapshot.counts.n_unconverged == fit(rig.spec, rows).snapshot.counts.n_unconverged == n_unconverged

@@ -110,8 +110,8 @@ def test_a_key_is_followed_through_all_snapshots_in_which_it_changed() -> None:
         rig.send_events([(0, 0, {"city": city, "k": 3})])
         rig.run(worker, master)
     found = follower.poll(0.0)
-    assert [(each.n_events, each.statistics[0]) for each in found] == [(1, 3.0), (2, 6.0), (3, 9.0)]
-    assert [each.frontier for each in found] == [{0: 1}, {0: 3}, {0: 4}]
+    assert [(each.n_events, each.payload.statistics[0]) for each in found] == [(1, 3.0), (2, 6.0), (3, 9.0)]
+    assert [each.frontier.positions for each in found] == [{0: 1}, {0: 3}, {0: 4}]
     newest = follower.catch_up()
     assert newest is not None
-    assert (newest.n_events, newest.frontier) == (3, {0: 5})
+    assert (newest.n_events, newest.frontier.positions) == (3, {0: 5})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervising.idle import IdleMark
+from tests.made import changed
 from tests.runtime.rig import Rig, poisson
 
 REMEDY = "give the spec a new name"
@@ -27,7 +26,7 @@ def rig() -> Rig:
     made.run(worker, master)
     worker.close()
     master.close()
-    assert made.snapshot().topic_id == made.bus.topic_id(made.topic("events"))
+    assert made.snapshot().frontier.topic_id == made.bus.topic_id(made.topic("events"))
     return made
 
 
@@ -80,12 +79,12 @@ def test_a_topic_made_anew_between_reading_and_publishing_is_noticed(rig: Rig) -
 def test_a_snapshot_from_before_gets_the_id_of_its_topic(rig: Rig) -> None:
     """From then on it is checked."""
     found = rig.snapshot()
-    rig.publish_snapshot(replace(found, version=found.version + 1, topic_id=""))
-    assert rig.snapshot().topic_id == ""
+    rig.publish_snapshot(changed(found, version=found.version + 1, topic_id=""))
+    assert rig.snapshot().frontier.topic_id == ""
     worker, master = rig.worker(), rig.master()
     rig.send(5, 0, 0, 0)
     rig.run(worker, master)
-    assert (rig.snapshot().topic_id, rig.total()) == (rig.bus.topic_id(rig.topic("events")), 15)
+    assert (rig.snapshot().frontier.topic_id, rig.total()) == (rig.bus.topic_id(rig.topic("events")), 15)
     worker.close()
     master.close()
     remake(rig, *[100] * 9)
@@ -96,9 +95,9 @@ def test_a_snapshot_from_before_gets_the_id_of_its_topic(rig: Rig) -> None:
 def test_a_frontier_of_the_old_topic_is_not_idle(rig: Rig) -> None:
     remake(rig, *[100] * 4)
     mark = IdleMark(rig.spec, rig.bus)
-    assert dict(rig.snapshot().frontier) == mark.ends
+    assert dict(rig.snapshot().frontier.positions) == mark.ends
     assert not mark.reached(rig.snapshot())
-    assert mark.reached(replace(rig.snapshot(), topic_id=rig.bus.topic_id(rig.topic("events"))))
+    assert mark.reached(changed(rig.snapshot(), topic_id=rig.bus.topic_id(rig.topic("events"))))
 
 
 def test_the_id_is_read_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +115,4 @@ def test_the_id_is_read_before_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(master._bus, "starts", later)
     master.step(0.0)
     master.step(0.0)
-    assert rig.snapshot().topic_id != rig.bus.topic_id(rig.topic("events"))
+    assert rig.snapshot().frontier.topic_id != rig.bus.topic_id(rig.topic("events"))

@@ -15,6 +15,7 @@ from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.arena import Entry
 from streaminfer.wire import key_records
 from streaminfer.wire.errors import WireError
+from tests.made import changed
 from tests.runtime.keyed_rig import keyed_spec
 from tests.runtime.rig import Rig, poisson
 from tests.runtime.word_rig import WordRig, documents, word_spec
@@ -107,7 +108,7 @@ def test_a_snapshot_without_a_posterior_is_not_shown_and_says_why(caplog: pytest
     rig.run(rig.master())
     found = rig.snapshot()
     records = rig.records("posterior")
-    rig.publish_snapshot(replace(found, version=found.version + 1, n_events=1, statistics=np.array([3.0, 1.0, 0.0])))
+    rig.publish_snapshot(changed(found, version=found.version + 1, n_events=1, statistics=np.array([3.0, 1.0, 0.0])))
     good = records[-1]
     packed = [np.array([each, 1.0, 0.0]).astype("<f8").tobytes() for each in (3.0, -3.0)]
     assert packed[0] in (good.value or b"")

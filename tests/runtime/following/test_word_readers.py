@@ -58,7 +58,7 @@ def test_a_reader_shows_nothing_while_rows_are_missing() -> None:
         reader.poll(0.0)
         if reader.snapshot is not None:
             total = held.arena.statistics[: len(held.arena)].sum()
-            np.testing.assert_allclose(total, reader.snapshot.statistics[:3].sum(), rtol=1e-9)
+            np.testing.assert_allclose(total, reader.snapshot.payload.statistics[:3].sum(), rtol=1e-9)
             seen.append(reader.snapshot.version)
     assert seen[-1] == rig.found().version
     rig.assert_all_words(rows)

@@ -44,9 +44,9 @@ def test_parts_are_folded_only_when_all_are_there() -> None:
     log.end = whole
     rig.run(master, worker)
     snapshot = rig.snapshot()
-    assert (snapshot.n_events, snapshot.frontier, snapshot.n_dropped) == (6, {0: 6}, 0)
+    assert (snapshot.n_events, snapshot.frontier.positions, snapshot.counts.n_dropped) == (6, {0: 6}, 0)
     expected = SPEC.model.posterior(SPEC.model.statistics(ROWS)).moments()["mean"].mean
-    found = SPEC.model.posterior(snapshot.statistics).moments()["mean"].mean
+    found = SPEC.model.posterior(snapshot.payload.statistics).moments()["mean"].mean
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -71,5 +71,5 @@ def test_a_master_that_takes_over_between_parts_finds_back() -> None:
     log.end = whole
     master.close()
     rig.run(rig.master(), worker)
-    assert (rig.snapshot().n_events, rig.snapshot().frontier) == (6, {0: 6})
+    assert (rig.snapshot().n_events, rig.snapshot().frontier.positions) == (6, {0: 6})
     assert rig.value("worker_seeks_back_total") == 1

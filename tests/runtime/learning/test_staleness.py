@@ -9,7 +9,7 @@ import pytest
 
 from streaminfer.bus.protocol import Output, Poll
 from streaminfer.runtime.learning.worker import SNAPSHOT_WAIT
-from streaminfer.variational.increment import Increment
+from tests.made import new_increment
 from tests.runtime.rig import Rig
 from tests.variational.guarded import Guarded, spec_of
 
@@ -23,7 +23,7 @@ def _send(rig: Rig, *values: float, partition: int = 0) -> None:
 
 def _ahead(rig: Rig) -> int:
     """Minibatches on the increments topic beyond the newest frontier."""
-    frontier = rig.snapshot().frontier
+    frontier = rig.snapshot().frontier.positions
     return sum(each["end"] > frontier[each["partition"]] for each in rig.increments())
 
 
@@ -43,11 +43,11 @@ def test_never_more_than_the_bound_ahead_and_always_on(partitions: int, most: in
         furthest = max(furthest, _ahead(rig))
         assert furthest <= most + 1
         rig.run(master, rounds=1)
-        if sum(rig.snapshot().frontier.values()) == 20 * partitions:
+        if sum(rig.snapshot().frontier.positions.values()) == 20 * partitions:
             break
     assert furthest == most + 1
     assert rig.snapshot().n_events == 20 * partitions
-    assert rig.snapshot().n_dropped == 0
+    assert rig.snapshot().counts.n_dropped == 0
     versions = [each["base_version"] for each in rig.increments()]
     assert versions == sorted(versions)
     assert len(set(versions)) >= 20 * partitions / (most + 1)
@@ -79,9 +79,9 @@ def test_a_worker_that_waits_keeps_its_partitions_for_longer_than_a_session() ->
 def _foreign(rig: Rig, value: float, begin: int, base_version: int) -> None:
     """An increment by a worker that is not here."""
     rig.publish(
-        Increment(
-            rig.spec.fingerprint, "other", rig.topic("events"), 0, begin, begin + 1, 1, 0, 0, base_version, -1.0,
-            np.array([value]),
+        new_increment(
+            fingerprint=rig.spec.fingerprint, writer="other", topic=rig.topic("events"), begin=begin, end=begin + 1,
+            n_events=1, base_version=base_version, score=-1.0, statistics=np.array([value]),
         )
     )  # fmt: skip
 
@@ -97,13 +97,13 @@ def test_outside_the_domain_on_a_stale_base_it_is_computed_again_then_damped() -
     _foreign(rig, -3.0, 1, first)
     rig.run(master)
     assert rig.outcome("stale-base") == 1
-    assert rig.snapshot().frontier == {0: 1}
+    assert rig.snapshot().frontier.positions == {0: 1}
     rig.run(rig.worker(), master)
     assert rig.outcome("stale-base") == 1
     assert rig.outcome("damped") == 1
     snapshot = rig.snapshot()
-    assert (snapshot.frontier, snapshot.n_events, snapshot.n_damped) == ({0: 2}, 2, 1)
-    assert snapshot.statistics.tolist() == [-0.5]
+    assert (snapshot.frontier.positions, snapshot.n_events, snapshot.counts.n_damped) == ({0: 2}, 2, 1)
+    assert snapshot.payload.statistics.tolist() == [-0.5]
 
 
 def test_the_retry_must_start_from_a_version_that_knows_of_the_drop() -> None:
@@ -127,8 +127,8 @@ def test_what_no_damping_saves_is_visible_as_rejected() -> None:
     _send(rig, -5000.0, 2.0)
     rig.run(rig.master(), rig.worker(), rounds=30)
     snapshot = rig.snapshot()
-    assert (snapshot.frontier, snapshot.n_events, snapshot.n_rejected) == ({0: 2}, 1, 1)
-    assert snapshot.statistics.tolist() == [2.0]
+    assert (snapshot.frontier.positions, snapshot.n_events, snapshot.counts.n_rejected) == ({0: 2}, 1, 1)
+    assert snapshot.payload.statistics.tolist() == [2.0]
     assert rig.value("master_rejected") == 1
 
 
@@ -142,7 +142,7 @@ def test_of_several_workers_that_start_at_once_one_is_first() -> None:
     rig.run(*workers, rounds=20)
     rig.run(master, rounds=5)
     assert rig.snapshot().n_events == 1
-    assert rig.snapshot().n_dropped == 2
+    assert rig.snapshot().counts.n_dropped == 2
     rig.run(master, *workers, rounds=100)
     assert rig.snapshot().n_events == 15
 

@@ -34,12 +34,12 @@ def test_from_the_increment_to_the_snapshot_its_document_and_the_metric(capsys: 
     rig.run(rig.worker(), rig.master(), rounds=20)
     assert [each["n_unconverged"] for each in rig.increments()] == [4, 3]
     found = rig.snapshot()
-    assert (found.n_events, found.n_unconverged) == (7, 7)
+    assert (found.n_events, found.counts.n_unconverged) == (7, 7)
     shown = PosteriorSnapshot(rig.spec, found)
     assert shown.to_json()["n_unconverged"] == 7
     assert rig.value("master_unconverged") == 7
     rig.run(rig.master(), rounds=2)
-    assert rig.snapshot().n_unconverged == 7, "another master restores it"
+    assert rig.snapshot().counts.n_unconverged == 7, "another master restores it"
     print_summary(shown)
     line = capsys.readouterr().out.splitlines()[1]
     assert line.startswith("7 events, 1 in dead-letters, 7 events from steps that did not converge; ")
@@ -68,6 +68,6 @@ def test_documents_that_used_up_their_turns_are_counted(
     """By svi, and by memoized in a later pass, each document is fitted once to topics that stay."""
     spec = parse_spec({"name": "demo", "model": {"kind": "lda", "field": "w", "topics": 2}, "inference": inference})
     rows = [{"w": ["a", "b"]}, {"w": ["c", "d", "a"]}, {"w": ["b", "b", "c"]}]
-    assert fit(spec, rows).snapshot.n_unconverged == 0
+    assert fit(spec, rows).snapshot.counts.n_unconverged == 0
     monkeypatch.setattr(learning, "MOST", 1)
-    assert fit(spec, rows).snapshot.n_unconverged == 3
+    assert fit(spec, rows).snapshot.counts.n_unconverged == 3

@@ -52,7 +52,7 @@ def played(rig: Rig, period: int | None = None) -> set[int]:
     rig.run(worker, master, rounds=2)
     for turn in range(3000):
         if period is not None and turn % period == 0:
-            killed.add(rig.snapshot().epoch)
+            killed.add(rig.snapshot().frontier.epoch)
             rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
             worker, master = (rig.worker(f"w{turn}"), master) if turn // period % 2 else (worker, rig.master())
         rig.run(worker, master, rounds=1, seconds=0.25)
@@ -69,9 +69,9 @@ def test_passes_end_where_fit_does_to_the_last_digit_whoever_is_killed(kind: str
     killed = played(rig, period)
     assert killed == (set() if period is None else {0, 1, 2})
     found, wanted = rig.snapshot(), fit(rig.spec, ROWS).snapshot
-    assert (found.epoch, found.n_events, found.n_rejected, found.n_batches) == (2, N, 0, 6)
-    np.testing.assert_array_equal(found.statistics, wanted.statistics)
-    assert (found.score, found.n_unconverged) == (wanted.score, wanted.n_unconverged)
+    assert (found.frontier.epoch, found.n_events, found.counts.n_rejected, found.payload.n_batches) == (2, N, 0, 6)
+    np.testing.assert_array_equal(found.payload.statistics, wanted.payload.statistics)
+    assert (found.counts.score, found.counts.n_unconverged) == (wanted.counts.score, wanted.counts.n_unconverged)
 
 
 def test_kills_leave_no_trace_among_markers_and_bad_events() -> None:
@@ -82,15 +82,17 @@ def test_kills_leave_no_trace_among_markers_and_bad_events() -> None:
         rig.send(*lines(ROWS[:8]), *[b"no event"] * 4, *lines(ROWS[8:]))
         played(rig, period)
         found.append(rig.snapshot())
-        assert (found[-1].epoch, found[-1].n_events, found[-1].n_dead_lettered) == (2, N, 4)
+        assert (found[-1].frontier.epoch, found[-1].n_events, found[-1].counts.n_dead_lettered) == (2, N, 4)
     for each in found[1:]:
-        np.testing.assert_array_equal(each.statistics, found[0].statistics)
+        np.testing.assert_array_equal(each.payload.statistics, found[0].payload.statistics)
 
 
 def test_passes_lead_to_what_one_batch_of_all_events_gives() -> None:
     """By Laplace's approximation the mode of all is a fixed point, however events are cut into batches."""
-    whole = fit(regression(local="laplace", minibatch=N), ROWS).snapshot.statistics
-    first, last = (fit(regression(local="laplace", epochs=epochs), ROWS).snapshot.statistics for epochs in (1, 60))
+    whole = fit(regression(local="laplace", minibatch=N), ROWS).snapshot.payload.statistics
+    first, last = (
+        fit(regression(local="laplace", epochs=epochs), ROWS).snapshot.payload.statistics for epochs in (1, 60)
+    )
     assert np.abs(first - whole).max() > 0.01
     np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
 
@@ -108,8 +110,8 @@ def test_workers_of_two_partitions_come_to_the_same(staleness: int) -> None:
         rig.run(*services, rounds=1, seconds=0.25)
     found, whole = rig.snapshot(), fit(regression(local="laplace", minibatch=N), ROWS).snapshot
     assert {each["writer"] for each in rig.increments() if each["epoch"] == 39} == {"a", "b"}
-    assert (found.epoch, found.n_events, found.n_batches, found.n_rejected) == (39, N, 6, 0)
-    np.testing.assert_allclose(found.statistics, whole.statistics, rtol=1e-4, atol=1e-4)
+    assert (found.frontier.epoch, found.n_events, found.payload.n_batches, found.counts.n_rejected) == (39, N, 6, 0)
+    np.testing.assert_allclose(found.payload.statistics, whole.payload.statistics, rtol=1e-4, atol=1e-4)
 
 
 class Hiding(SimulatedBus):
@@ -202,7 +204,7 @@ def test_a_worker_learns_nothing_of_a_pass_before_it_knows_the_last(monkeypatch:
     rig = Rig(regression())
     rig.send(*lines(ROWS))
     worker, master = rig.worker(), rig.master()
-    while not (master.ready and rig.snapshot().epoch == 1):
+    while not (master.ready and rig.snapshot().frontier.epoch == 1):
         rig.run(worker, master, rounds=1, seconds=0.25)
     monkeypatch.setattr(SimulatedBus, "hidden", lambda bus, topic: dict.fromkeys(bus.ends(topic), 1))
     fresh = rig.worker("fresh")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from streaminfer.runtime import names
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.wire import increments, key_columns
 from streaminfer.wire.errors import BadValue
+from tests.made import changed, new_increment
 from tests.runtime.word_rig import WordRig, documents, word_spec
 
 
@@ -20,12 +20,12 @@ def increment(rig: WordRig, labels: list[bytes], statistics: Any, counts: Any = 
     k = len(labels)
     counts = np.ones(k) if counts is None else np.array(counts, dtype=np.float64)
     nothing = [np.zeros(k) for _ in range(4)]
-    made = Increment(
-        fingerprint=rig.spec.fingerprint, writer="odd", topic=names.data_topic(rig.spec), partition=0, begin=0, end=8,
-        n_events=8, n_dead_lettered=0, n_lost=0, base_version=1, score=0.0,
+    made = new_increment(
+        fingerprint=rig.spec.fingerprint, writer="odd", topic=names.data_topic(rig.spec), begin=0, end=8,
+        n_events=8, base_version=1, score=0.0,
         statistics=np.array(statistics, dtype=np.float64).reshape(k, 3), keys=ByKey(labels, counts, *nothing),
     )  # fmt: skip
-    return replace(made, **more)
+    return changed(made, **more)
 
 
 def of_shard(rig: WordRig, shard: int) -> bytes:
@@ -77,7 +77,7 @@ def test_an_increment_that_gives_no_posterior_is_rejected(statistics: list[float
     assert rig.outcome("rejected") == 1
     rig.run(master, rig.worker(), rounds=20)
     found = rig.found()
-    assert (found.n_events, found.snapshot.n_rejected) == (8, 8)
+    assert (found.n_events, found.snapshot.counts.n_rejected) == (8, 8)
     assert np.isfinite(found.posterior.natural).all()
 
 
@@ -95,8 +95,8 @@ def test_a_word_of_no_vocabulary_is_refused() -> None:
 def test_words_need_no_event_each_and_keys_do() -> None:
     rig = WordRig(word_spec())
     made = increment(rig, [b"a", b"b"], np.full((2, 3), 0.3), [5, 7])
-    assert made.keys is not None
-    data = key_columns.pack(made.keys, made.statistics, False)
+    assert made.payload.keys is not None
+    data = key_columns.pack(made.payload.keys, made.payload.statistics, False)
     assert key_columns.unpack(data, 3, False, 1, words=True)[0].counts.tolist() == [5, 7]
     with pytest.raises(BadValue):
         key_columns.unpack(data, 3, False, 1)

@@ -11,15 +11,15 @@ from streaminfer.runtime.learning import worker as worker_module
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.variational.increment import Increment
-from streaminfer.variational.snapshot import Snapshot
+from tests.made import new_increment, new_snapshot
 from tests.runtime.rig import Rig, poisson
 from tests.simulation.bus import Faults
 
 
 def _increment(rig: Rig, begin: int, end: int, total: float) -> Increment:
-    return Increment(
-        rig.spec.fingerprint, "other", rig.topic("events"), 0, begin, end, end - begin, 0, 0, 0, 0.0,
-        np.array([total, end - begin, 0.0]),
+    return new_increment(
+        fingerprint=rig.spec.fingerprint, writer="other", topic=rig.topic("events"), begin=begin, end=end,
+        n_events=end - begin, statistics=np.array([total, end - begin, 0.0]),
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_events_become_increments_that_end_at_multiples() -> None:
     assert first["topic"] == "demo.events"
     assert first["fingerprint"] == rig.spec.fingerprint
     assert rig.records("increments")[0].key == b"0"
-    assert (rig.total(), rig.snapshot().n_events, rig.snapshot().frontier) == (28.0, 8, {0: 8})
+    assert (rig.total(), rig.snapshot().n_events, rig.snapshot().frontier.positions) == (28.0, 8, {0: 8})
 
 
 def test_nothing_is_read_before_there_is_a_frontier() -> None:
@@ -86,8 +86,8 @@ def test_markers_alone_become_an_increment_without_events() -> None:
     rig.send(7)
     rig.run(rig.worker(), rig.master())
     assert rig.spans() == [(0, 1, 1), (1, 2, 0)]
-    assert rig.snapshot().frontier == {0: 2}
-    assert (rig.snapshot().n_lost, rig.snapshot().n_events, rig.total()) == (0, 1, 7.0)
+    assert rig.snapshot().frontier.positions == {0: 2}
+    assert (rig.snapshot().counts.n_lost, rig.snapshot().n_events, rig.total()) == (0, 1, 7.0)
 
 
 def test_bad_events_alone_become_an_increment_without_events_and_letters() -> None:
@@ -100,7 +100,7 @@ def test_bad_events_alone_become_an_increment_without_events_and_letters() -> No
     found = store.pending(rig.spec, rig.bus)
     assert [(letter.offset, letter.value) for letter in found] == [(0, b"{"), (1, b'{"k":-1}'), (3, b"")]
     assert found[1].reason == "k: must be a whole number from 0 to 2^53 (got -1)"
-    assert (rig.snapshot().n_dead_lettered, rig.snapshot().n_events) == (3, 1)
+    assert (rig.snapshot().counts.n_dead_lettered, rig.snapshot().n_events) == (3, 1)
 
 
 def test_letters_are_durable_before_the_increment_that_passes_them() -> None:
@@ -140,7 +140,7 @@ def test_it_goes_back_when_an_increment_was_dropped() -> None:
     assert rig.outcome("ahead") == 1
     assert rig.value("worker_seeks_back_total") == 1
     assert rig.spans() == [(4, 8, 4), (0, 4, 4), (4, 8, 4)]
-    assert (rig.total(), rig.snapshot().n_events, rig.snapshot().n_dropped) == (28.0, 8, 1)
+    assert (rig.total(), rig.snapshot().n_events, rig.snapshot().counts.n_dropped) == (28.0, 8, 1)
 
 
 def test_it_waits_while_the_master_has_not_read_all_it_sent() -> None:
@@ -179,7 +179,7 @@ def test_what_retention_removed_unread_is_an_explicit_loss() -> None:
     assert rig.increments()[0]["n_lost"] == 5
     assert rig.value("worker_lost_positions_total") == 5
     snapshot = rig.snapshot()
-    assert (snapshot.n_lost, snapshot.n_events, snapshot.frontier) == (5, 7, {0: 12})
+    assert (snapshot.counts.n_lost, snapshot.n_events, snapshot.frontier.positions) == (5, 7, {0: 12})
     assert rig.total() == sum(range(5, 12))
 
 
@@ -192,13 +192,15 @@ def test_a_loss_behind_what_was_read_publishes_that_first() -> None:
     rig.bus.delete_before(Partition(rig.topic("events"), 0), 7)
     rig.run(worker, master)
     assert rig.spans() == [(0, 2, 2), (2, 7, 0), (7, 8, 1)]
-    assert (rig.total(), rig.snapshot().n_lost) == (11.0, 5)
+    assert (rig.total(), rig.snapshot().counts.n_lost) == (11.0, 5)
 
 
 def test_a_frontier_beyond_the_end_of_the_log_is_fatal() -> None:
     rig = Rig(poisson())
     rig.send(1)
-    rig.publish_snapshot(Snapshot(rig.spec.fingerprint, 3, rig.spec.model.empty(), {0: 100}))
+    rig.publish_snapshot(
+        new_snapshot(fingerprint=rig.spec.fingerprint, version=3, statistics=rig.spec.model.empty(), positions={0: 100})
+    )
     with pytest.raises(Fatal) as caught:
         rig.run(rig.worker())
     assert str(caught.value) == (
@@ -243,7 +245,7 @@ def test_after_an_error_it_starts_again_at_the_frontier() -> None:
     worker.reset()
     rig.run(worker, master)
     assert rig.spans() == [(0, 4, 4), (0, 4, 4)]
-    assert (rig.total(), rig.snapshot().n_dropped) == (6.0, 1)
+    assert (rig.total(), rig.snapshot().counts.n_dropped) == (6.0, 1)
     assert rig.value("worker_bus_errors_total") == 1
 
 
@@ -283,4 +285,4 @@ def test_the_score_is_that_of_the_newest_base() -> None:
     last = rig.increments()[-1]
     assert last["score"] == pytest.approx(float(base.log_predictive(np.full((4, 1), 6.0)).sum()))
     assert last["base_version"] > 1
-    assert rig.snapshot().score == pytest.approx(sum(each["score"] for each in rig.increments()))
+    assert rig.snapshot().counts.score == pytest.approx(sum(each["score"] for each in rig.increments()))

@@ -18,6 +18,7 @@ from streaminfer.variational.methods import svb
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.events.formats import format_of
 from streaminfer.wire.events.rows import Table, pack
+from tests.made import new_increment
 from tests.runtime.rig import Rig
 
 
@@ -49,7 +50,7 @@ def test_bad_rows_are_one_letter_and_count_once_when_they_are_sent_again() -> No
     rig.send(rows_of(1, -1, 2, 0.5, 4), rows_of(8), b"junk", rows_of(-3, -4))
     rig.run(worker, master)
     snapshot = rig.snapshot()
-    assert (snapshot.n_events, snapshot.n_dead_lettered, rig.total()) == (4, 5, 15)
+    assert (snapshot.n_events, snapshot.counts.n_dead_lettered, rig.total()) == (4, 5, 15)
     found = store.pending(rig.spec, rig.bus)
     assert [(x.offset, x.value) for x in found] == [(0, rows_of(-1, 0.5)), (2, b"junk"), (3, rows_of(-3, -4))]
     rule = "k: must be a whole number from 0 to 2^53"
@@ -62,7 +63,7 @@ def test_bad_rows_are_one_letter_and_count_once_when_they_are_sent_again() -> No
     rig.send(rows_of(16))
     rig.run(worker, master)
     again = rig.snapshot()
-    assert (again.n_events, again.n_dead_lettered, rig.total()) == (5, 10, 31)
+    assert (again.n_events, again.counts.n_dead_lettered, rig.total()) == (5, 10, 31)
     assert [x.value for x in store.pending(rig.spec, rig.bus)] == [rows_of(-1, 0.5), b"junk", rows_of(-3, -4)]
 
 
@@ -85,7 +86,7 @@ def test_a_letter_of_avro_is_byte_for_byte() -> None:
         (negative, "k: must be a whole number from 0 to 2^53 (got -3)"),
         (good + b"!", "not Avro: 1 bytes are left over after the record"),
     ]
-    assert (rig.snapshot().n_events, rig.snapshot().n_dead_lettered, rig.total()) == (2, 2, 6)
+    assert (rig.snapshot().n_events, rig.snapshot().counts.n_dead_lettered, rig.total()) == (2, 2, 6)
 
 
 def test_a_registry_that_is_away_makes_no_bad_events() -> None:
@@ -129,7 +130,7 @@ def test_an_increment_counts_no_more_events_than_its_records_can_have() -> None:
 
 def _increment(spec: Spec, n_events: int) -> Increment:
     step = svb.step(spec.model, prior(spec.model), np.ones((n_events, 1)))
-    return Increment(
-        fingerprint=spec.fingerprint, writer="x", topic="demo.events", partition=0, begin=0, end=4, n_events=n_events,
-        n_dead_lettered=0, n_lost=0, base_version=0, score=0.0, statistics=step.statistics,
+    return new_increment(
+        fingerprint=spec.fingerprint, writer="x", topic="demo.events", begin=0, end=4, n_events=n_events,
+        statistics=step.statistics,
     )  # fmt: skip

@@ -108,7 +108,7 @@ def test_rows_of_more_keys_than_an_increment_holds_are_cut_before(monkeypatch: p
     for i in range(8):
         rig.send(*form.encode([encoded({"k": 1, "city": 10**15 + 200 * i + j}) for j in range(200)]))
     rig.run(rig.master(), rig.worker())
-    assert rig.whole().n_keys == 1600
+    assert rig.whole().counts.n_keys == 1600
     assert len(rig.spans()) > 1
 
 
@@ -174,7 +174,7 @@ def test_a_column_of_a_csv_file_may_be_key_and_number(form: str, tmp_path: Path)
             assert {partition_of(label, 3) for label in labels} <= {partition}
     assert seen >= 2
     rig.run(rig.master(), rig.worker())
-    assert (rig.keys(), rig.whole().n_dead_lettered) == ({"3": 3, "4": 1}, 1)
+    assert (rig.keys(), rig.whole().counts.n_dead_lettered) == ({"3": 3, "4": 1}, 1)
 
 
 def test_keys_of_a_csv_file_are_numbers_where_the_avro_schema_says_so(tmp_path: Path) -> None:

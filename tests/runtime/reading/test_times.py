@@ -52,9 +52,9 @@ def weighted(counts: Any, seconds: Any) -> tuple[float, float]:
 
 def check(rig: Rig, counts: Any, seconds: Any) -> None:
     found, (total, effective) = rig.snapshot(), weighted(counts, seconds)
-    assert found.statistics[0] == pytest.approx(total, rel=1e-9)
+    assert found.payload.statistics[0] == pytest.approx(total, rel=1e-9)
     assert found.n_effective == pytest.approx(effective, rel=1e-9)
-    assert (found.n_events, found.clocks[0].newest) == (len(counts), max(seconds))
+    assert (found.n_events, found.payload.clocks[0].newest) == (len(counts), max(seconds))
 
 
 def publish(rig: Rig, value: bytes, at: float = NOW, partition: int = 0) -> None:
@@ -100,11 +100,11 @@ def test_bad_times_of_rows_are_letters_of_their_own_and_may_be_sent_again() -> N
     assert (second.reason, second.value) == (
         "the record's timestamp must be of the years 1970 to 9999", rows_of((1, NOW))
     )  # fmt: skip
-    assert rig.snapshot().n_dead_lettered == 5, "four rows, and a record that cannot be dated"
+    assert rig.snapshot().counts.n_dead_lettered == 5, "four rows, and a record that cannot be dated"
     publish(rig, first.value or b"", at=NOW + 100)
     rig.run(worker, master, rounds=30)
     check(rig, [1, 4, 8], [NOW, NOW - 40, NOW])  # alone so far ahead of its partition, it counts as of that
-    assert rig.snapshot().n_dead_lettered == 8
+    assert rig.snapshot().counts.n_dead_lettered == 8
 
 
 def test_records_keep_their_places_where_some_cannot_be_dated() -> None:
@@ -195,7 +195,7 @@ def test_the_same_posterior_from_every_file_in_every_format(file: str, form: str
     assert len(rig.records("events")) == (1 if form == "rows" else N // 2)
     rig.run(rig.worker(), rig.master(), rounds=30)
     check(rig, COUNTS, SECONDS)
-    assert rig.snapshot().n_dead_lettered == 0
+    assert rig.snapshot().counts.n_dead_lettered == 0
 
 
 @pytest.mark.parametrize("value", [2**62, -(2**62), 253_402_300_800_000, -62_135_596_801_000])

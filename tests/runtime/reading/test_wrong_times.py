@@ -46,7 +46,7 @@ def test_one_record_of_next_month_counts_for_one(forget: dict[str, float], times
     run(rig)
     assert rig.snapshot().n_effective == pytest.approx(41, rel=1e-5)
     assert rig.value("worker_events_ahead_of_time_total") == 1
-    assert rig.snapshot().n_dead_lettered == 0
+    assert rig.snapshot().counts.n_dead_lettered == 0
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -64,7 +64,7 @@ def test_one_record_of_next_month_expires_no_key(wrong: str, shards: int) -> Non
         worker.close()
     own = {"a": 3, "b": 2, "c": 2} if wrong == "a" else {"a": 2, "b": 2, "c": 2, "new": 1}
     assert rig.keys() == own
-    assert rig.whole().n_expired == 0
+    assert rig.whole().counts.n_expired == 0
 
 
 def test_a_day_of_silence_is_believed_with_the_second_record() -> None:
@@ -99,7 +99,7 @@ def test_where_minibatches_end_does_not_matter(minibatch: int) -> None:
     counted = [0, 1, 1, 2, 3, 3, 90_001, 90_001, 90_002, 90_003, 90_003, 90_004]
     weights = [0.5 ** ((90_004 - at) / 30) for at in counted]
     assert found.n_effective == pytest.approx(sum(weights), rel=1e-9)
-    assert found.statistics[0] == pytest.approx(sum(w * i for i, w in enumerate(weights)), rel=1e-9)
+    assert found.payload.statistics[0] == pytest.approx(sum(w * i for i, w in enumerate(weights)), rel=1e-9)
 
 
 def _event(k: Any) -> bytes:
@@ -110,5 +110,5 @@ def test_what_was_reached_is_kept_only_where_times_matter() -> None:
     rig = Rig(counts({"half_life_events": 5}))
     send(rig, {"k": 1})
     run(rig)
-    assert rig.snapshot().reached == {}
+    assert rig.snapshot().frontier.reached == {}
     assert rig.increments()[-1]["reached"] == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from streaminfer.variational.drift.reaction import Alike, rule_of
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed, new_increment
 
 N = 4
 """Events of every minibatch, which is a block."""
@@ -29,16 +29,16 @@ def counts(forget: dict[str, float] | None = None, **drift: Any) -> Spec:
 
 
 def start(spec: Spec) -> Snapshot:
-    return replace(fold.start(spec.model, spec.fingerprint), frontier={0: 0, 1: 0})
+    return changed(fold.start(spec.model, spec.fingerprint), positions={0: 0, 1: 0})
 
 
 def increment(spec: Spec, snapshot: Snapshot, partition: int, k: float, score: float) -> Increment:
     """N events of k each, as a worker weighs them."""
     rule = rule_of(spec.inference, spec.drift)
     weights = None if rule is None else rule.weights(N, None)
-    at = snapshot.frontier[partition]
+    at = snapshot.frontier.positions[partition]
     statistics = spec.model.statistics(np.full((N, 1), k), weights)
-    return Increment(spec.fingerprint, "w", "demo.events", partition, at, at + N, N, 0, 0, 0, score, statistics)
+    return new_increment(partition=partition, begin=at, end=at + N, n_events=N, score=score, statistics=statistics)
 
 
 def add(spec: Spec, snapshot: Snapshot, change: Increment) -> tuple[Snapshot, Outcome]:
@@ -69,9 +69,9 @@ def test_everything_held_is_halved_for_a_while(forget: dict[str, float] | None) 
             lasting = LASTS
         weight = sum(float(w.sum()) for _, _, w in folded)
         total = sum(v * float(w.sum()) for _, v, w in folded)
-        np.testing.assert_allclose(snapshot.statistics[:2], [total, weight], rtol=1e-12)
+        np.testing.assert_allclose(snapshot.payload.statistics[:2], [total, weight], rtol=1e-12)
         assert snapshot.n_effective == pytest.approx(weight, rel=1e-12)
-        natural = spec.model.posterior(snapshot.statistics).natural
+        natural = spec.model.posterior(snapshot.payload.statistics).natural
         np.testing.assert_allclose(natural, [1 + total, 1 + weight], rtol=1e-12, err_msg="the prior is never scaled")
     assert snapshot.drift is not None
     assert snapshot.drift.n_alarms == 1
@@ -87,8 +87,8 @@ def test_a_report_changes_nothing_of_the_posterior() -> None:
         other, _ = add(plain, other, change)
     assert one.drift is not None
     assert (one.drift.n_alarms, other.drift) == (1, None)
-    assert one.statistics.tobytes() == other.statistics.tobytes()
-    assert (one.clocks, one.n_effective) == ({}, 880)
+    assert one.payload.statistics.tobytes() == other.payload.statistics.tobytes()
+    assert (one.payload.clocks, one.n_effective) == ({}, 880)
 
 
 def test_rejected_dropped_and_empty_increments_neither_age_nor_count_as_scores() -> None:
@@ -99,15 +99,15 @@ def test_rejected_dropped_and_empty_increments_neither_age_nor_count_as_scores()
     assert snapshot.drift is not None
     assert snapshot.drift.n_alarms == 1
     good = increment(spec, snapshot, 0, 3.0, -150.0)
-    empty = replace(good, n_events=0, score=0.0, statistics=spec.model.empty())
+    empty = changed(good, n_events=0, score=0.0, statistics=spec.model.empty())
     for odd, outcome in [
-        (replace(good, statistics=np.array([-1e9, N, 0.0])), Outcome.REJECTED),
-        (replace(good, begin=good.begin + 1), Outcome.AHEAD),
+        (changed(good, statistics=np.array([-1e9, N, 0.0])), Outcome.REJECTED),
+        (changed(good, begin=good.provenance.begin + 1), Outcome.AHEAD),
         (empty, Outcome.FOLDED),
     ]:
         after, found = add(spec, snapshot, odd)
         assert found is outcome
-        assert after.statistics.tobytes() == snapshot.statistics.tobytes()
+        assert after.payload.statistics.tobytes() == snapshot.payload.statistics.tobytes()
         assert after.drift == snapshot.drift
 
 

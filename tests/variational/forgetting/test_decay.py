@@ -22,6 +22,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import svb
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed, new_increment
 from tests.models.examples import EXAMPLES, Example, model_of
 from tests.variational.guarded import change
 
@@ -80,8 +81,8 @@ def interleaved(parts: list[list[Increment]], rng: np.random.Generator) -> list[
 
 
 def folded(model: Model, schedule: list[Increment], rule: Forgetting | None) -> Snapshot:
-    partitions = {increment.partition for increment in schedule}
-    snapshot = replace(fold.start(model, "f"), frontier=dict.fromkeys(partitions, 0))
+    partitions = {increment.provenance.partition for increment in schedule}
+    snapshot = changed(fold.start(model, "f"), positions=dict.fromkeys(partitions, 0))
     for increment in schedule:
         snapshot, outcome = fold.add(model, snapshot, increment, 0, rule)
         assert outcome is Outcome.FOLDED
@@ -89,7 +90,7 @@ def folded(model: Model, schedule: list[Increment], rule: Forgetting | None) -> 
 
 
 def right(model: Model, snapshot: Snapshot) -> np.ndarray:
-    return model.posterior(snapshot.statistics).natural
+    return model.posterior(snapshot.payload.statistics).natural
 
 
 def assert_right(
@@ -125,7 +126,7 @@ def test_moments_agree_between_interleavings_and_with_one_weighted_batch(example
     for seed in range(4):
         rng = np.random.default_rng(seed)
         snapshot = folded(model, interleaved(increments(model, given, rule, rng), rng), rule)
-        found = model.posterior(snapshot.statistics)
+        found = model.posterior(snapshot.payload.statistics)
         assert found.log_evidence() == pytest.approx(batch.log_evidence(), rel=1e-9, abs=1e-9)
         for name, moments in batch.moments().items():
             np.testing.assert_allclose(found.moments()[name].mean, moments.mean, rtol=1e-9)
@@ -139,7 +140,7 @@ def test_a_half_life_without_end_forgets_nothing(example: Example) -> None:
         rng = np.random.default_rng(1)
         snapshot = folded(model, interleaved(increments(model, given, rule, rng), rng), rule)
         whole = model.posterior(model.statistics(np.concatenate(given.events))).natural
-        np.testing.assert_allclose(model.posterior(snapshot.statistics).natural, whole, rtol=1e-9)
+        np.testing.assert_allclose(model.posterior(snapshot.payload.statistics).natural, whole, rtol=1e-9)
         assert snapshot.n_effective == pytest.approx(snapshot.n_events, rel=1e-9)
 
 
@@ -148,7 +149,7 @@ class DecaysEveryPartition(ByEvents):
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         halvings = increment.n_events / self.half_life
-        mine = increment.partition
+        mine = increment.provenance.partition
         others = {p: c if p == mine else decay.decayed(model, c, halvings) for p, c in clocks.items()}
         return ByEvents.fold(self, model, others, increment)
 
@@ -164,15 +165,15 @@ class LateOnesCountFully(ByTime):
     """An increment that is older than what is held is added as it is."""
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        newest = max([increment.newest, *(clock.newest for clock in clocks.values())])
-        return ByTime.fold(self, model, clocks, replace(increment, newest=newest))
+        newest = max([increment.payload.newest, *(clock.newest for clock in clocks.values())])
+        return ByTime.fold(self, model, clocks, changed(increment, newest=newest))
 
 
 class TimeStandsStill(ByTime):
     """What is held does not age when something newer comes."""
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
-        younger = {i: c._replace(newest=max(c.newest, increment.newest)) for i, c in clocks.items()}
+        younger = {i: c._replace(newest=max(c.newest, increment.payload.newest)) for i, c in clocks.items()}
         return ByTime.fold(self, model, younger, increment)
 
 
@@ -192,7 +193,7 @@ def test_mutants_are_found(example: Example, mutant: Forgetting) -> None:
 def prior_decayed_too(model: Model, snapshot: Snapshot) -> np.ndarray:
     """The classical mistake: eta <- weight * eta + delta scales the prior with the rest."""
     prior = model.posterior(model.empty()).natural
-    return model.posterior(snapshot.statistics).natural - (1 - 2 ** (-snapshot.n_events / 7.5)) * prior
+    return model.posterior(snapshot.payload.statistics).natural - (1 - 2 ** (-snapshot.n_events / 7.5)) * prior
 
 
 @ALL
@@ -249,9 +250,9 @@ def test_increments_without_events_age_nothing(rule: Forgetting) -> None:
     before = folded(model, increments(model, given, rule, np.random.default_rng(1))[0], rule)
     empty = change(0.0, begin=5, end=99, n_events=0, n_dead_lettered=94, statistics=model.empty())
     after, outcome = fold.add(model, before, empty, 0, rule)
-    assert (outcome, after.frontier) == (Outcome.FOLDED, {0: 99})
-    assert after.statistics is before.statistics
-    assert after.clocks is before.clocks
+    assert (outcome, after.frontier.positions) == (Outcome.FOLDED, {0: 99})
+    assert after.payload.statistics is before.payload.statistics
+    assert after.payload.clocks is before.payload.clocks
 
 
 @BOTH
@@ -264,8 +265,8 @@ def test_what_is_dropped_or_rejected_ages_nothing(rule: Forgetting) -> None:
         given_change = change(0.0, begin=place[0], end=place[1], statistics=bad, n_effective=1.0, newest=2e9)
         after, outcome = fold.add(model, before, given_change, 0, rule)
         assert outcome is wanted
-        assert after.clocks is before.clocks
-        assert after.statistics is before.statistics
+        assert after.payload.clocks is before.payload.clocks
+        assert after.payload.statistics is before.payload.statistics
 
 
 def test_every_kind_of_the_spec_is_known() -> None:
@@ -289,10 +290,10 @@ def test_a_clock_that_gives_no_posterior_by_itself_is_not_folded() -> None:
     rule = ByEvents(1e9)
     sure, unsure = np.array([0.0, 100.0]), np.array([0.0, -50.0])
     assert model.posterior(sure + unsure).natural is not None
-    snapshot = replace(fold.start(model, "f"), frontier={0: 0, 1: 0})
+    snapshot = changed(fold.start(model, "f"), positions={0: 0, 1: 0})
     for partition, given in enumerate((sure, unsure)):
-        increment = Increment("f", "w", "t", partition, 0, 1, 1, 0, 0, 0, 0.0, given)
+        increment = new_increment(partition=partition, n_events=1, statistics=given)
         snapshot, outcome = fold.add(model, snapshot, increment, 0, rule)
     assert outcome is not Outcome.FOLDED
-    for clock in snapshot.clocks.values():
+    for clock in snapshot.payload.clocks.values():
         model.posterior(clock.statistics)

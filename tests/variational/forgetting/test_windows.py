@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from streaminfer.variational.forgetting.windows import MOST_PANES, LastEvents, L
 from streaminfer.variational.increment import Increment, Pane
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import changed
 from tests.models.examples import EXAMPLES, Example, model_of
 from tests.variational.forgetting.test_decay import interleaved
 from tests.variational.guarded import change
@@ -77,8 +78,8 @@ def increments(model: Model, given: Stream, rule: Window, rng: np.random.Generat
 
 
 def folded(model: Model, schedule: list[Increment], rule: Window) -> Snapshot:
-    partitions = {increment.partition for increment in schedule}
-    snapshot = replace(fold.start(model, "f"), frontier=dict.fromkeys(partitions, 0))
+    partitions = {increment.provenance.partition for increment in schedule}
+    snapshot = changed(fold.start(model, "f"), positions=dict.fromkeys(partitions, 0))
     for increment in schedule:
         snapshot, outcome = fold.add(model, snapshot, increment, 0, rule)
         assert outcome is Outcome.FOLDED
@@ -96,7 +97,7 @@ def assert_right(model: Model, given: Stream, rule: Window, definition: Window |
     for seed in range(3):
         rng = np.random.default_rng(seed)
         snapshot = folded(model, interleaved(increments(model, given, rule, rng), rng), rule)
-        natural = model.posterior(snapshot.statistics).natural
+        natural = model.posterior(snapshot.payload.statistics).natural
         assert snapshot.n_effective == inside.sum()
         assert snapshot.n_events == len(every)
         assert (np.abs(natural - expected) <= 1e-9 * sizes).all(), (natural, expected)
@@ -130,7 +131,7 @@ def test_a_window_longer_than_the_stream_forgets_nothing() -> None:
         for rule in (LastEvents(10**15), LastSeconds(1e12)):
             rng = np.random.default_rng(1)
             snapshot = folded(model, interleaved(increments(model, given, rule, rng), rng), rule)
-            np.testing.assert_allclose(model.posterior(snapshot.statistics).natural, whole, rtol=1e-9)
+            np.testing.assert_allclose(model.posterior(snapshot.payload.statistics).natural, whole, rtol=1e-9)
             assert snapshot.n_effective == snapshot.n_events == 38
 
 
@@ -146,8 +147,8 @@ class APaneLess(LastSeconds):
 
 class EveryPartitionByTheSameFrontier(LastEvents):
     def _moved(self, model: Model, clocks: Any, increment: Increment, gained: Any) -> Any:
-        farthest = max([increment.end, *(int(clock.newest) for clock in clocks.values())])
-        return LastEvents._moved(self, model, clocks, replace(increment, end=farthest), gained)
+        farthest = max([increment.provenance.end, *(int(clock.newest) for clock in clocks.values())])
+        return LastEvents._moved(self, model, clocks, changed(increment, end=farthest), gained)
 
 
 class NothingMovesWithoutEvents(LastEvents):
@@ -157,9 +158,9 @@ class NothingMovesWithoutEvents(LastEvents):
 
 class LateOnesAreNew(LastSeconds):
     def fold(self, model: Model, clocks: Any, increment: Increment) -> Any:
-        newest = max([increment.newest, *(clock.newest for clock in clocks.values())])
-        late = {self._index(newest): pane for pane in increment.panes.values()}
-        return LastSeconds.fold(self, model, clocks, replace(increment, newest=newest, panes=late))
+        newest = max([increment.payload.newest, *(clock.newest for clock in clocks.values())])
+        late = {self._index(newest): pane for pane in increment.payload.panes.values()}
+        return LastSeconds.fold(self, model, clocks, changed(increment, newest=newest, panes=late))
 
 
 MUTANTS: list[tuple[Window, Window]] = [
@@ -232,7 +233,7 @@ def test_a_far_outlier_leaves_nothing_behind_when_it_leaves() -> None:
     given = Stream([events], [np.arange(300)], [np.zeros(300)], [300])
     found = folded(model, increments(model, given, rule, np.random.default_rng(5))[0], rule)
     want = model.posterior(model.statistics(events[-64:]))
-    np.testing.assert_allclose(model.posterior(found.statistics).natural, want.natural, rtol=1e-12)
+    np.testing.assert_allclose(model.posterior(found.payload.statistics).natural, want.natural, rtol=1e-12)
 
 
 @EACH
@@ -252,7 +253,7 @@ def test_a_change_costs_a_few_merges_however_many_panes_there_are(
     monkeypatch.setattr(type(model), "merge", counted)
     n = 600
     events = example.events(np.random.default_rng(1), n)
-    snapshot = replace(fold.start(model, "f"), frontier={0: 0})
+    snapshot = changed(fold.start(model, "f"), positions={0: 0})
     rng = np.random.default_rng(2)
     for i in range(n):
         late = rng.uniform(0, 3) if rng.random() < 0.3 else 0.0
@@ -267,33 +268,33 @@ def test_what_is_dropped_or_rejected_brings_nothing(rule: Window) -> None:
     example = EXAMPLES[0]
     model, given = model_of(example), stream(example, (5,))
     before = folded(model, increments(model, given, rule, np.random.default_rng(1))[0], rule)
-    at = before.frontier[0]
-    index = at // rule.pane if rule.pane else rule._index(before.clocks[0].newest)
+    at = before.frontier.positions[0]
+    index = at // rule.pane if rule.pane else rule._index(before.payload.clocks[0].newest)
     bad = {index: Pane(1, np.array([-1.0, 2.0]))}
     for begin, wanted in [(0, Outcome.BEHIND), (at + 1, Outcome.AHEAD), (at, Outcome.REJECTED)]:
         given_change = change(
-            0.0, begin=begin, end=begin + 1, statistics=model.empty(), newest=before.clocks[0].newest, panes=bad
+            0.0, begin=begin, end=begin + 1, statistics=model.empty(), newest=before.payload.clocks[0].newest, panes=bad
         )
         after, outcome = fold.add(model, before, given_change, 0, rule)
         assert outcome is wanted
         assert after.n_events == before.n_events
         if wanted is not Outcome.REJECTED or not rule.pane:
-            assert after.clocks is before.clocks
-            assert after.statistics is before.statistics
+            assert after.payload.clocks is before.payload.clocks
+            assert after.payload.statistics is before.payload.statistics
 
 
 def test_a_rejected_increment_moves_a_window_of_positions_like_one_without_events() -> None:
     example, rule = EXAMPLES[0], LastEvents(4)
     model, given = model_of(example), Stream([np.ones((6, 1))], [np.arange(6)], [np.zeros(6)], [6])
     before = folded(model, increments(model, given, rule, np.random.default_rng(1))[0], rule)
-    assert (before.n_effective, before.statistics.tolist()) == (4.0, model.statistics(np.ones((4, 1))).tolist())
+    assert (before.n_effective, before.payload.statistics.tolist()) == (4.0, model.statistics(np.ones((4, 1))).tolist())
     bad = change(0.0, begin=6, end=9, n_events=3, statistics=model.empty(), panes={8: Pane(3, np.array([-1.0, 2.0]))})
     empty = change(0.0, begin=6, end=9, n_events=0, n_dead_lettered=3, statistics=model.empty())
     for increment, wanted in [(bad, Outcome.REJECTED), (empty, Outcome.FOLDED)]:
         after, outcome = fold.add(model, before, increment, 0, rule)
         assert outcome is wanted
-        assert (after.n_effective, after.n_events, after.frontier) == (1.0, 6, {0: 9})
-        assert after.statistics.tolist() == model.statistics(np.ones((1, 1))).tolist()
+        assert (after.n_effective, after.n_events, after.frontier.positions) == (1.0, 6, {0: 9})
+        assert after.payload.statistics.tolist() == model.statistics(np.ones((1, 1))).tolist()
 
 
 LIES: list[tuple[Window, dict[str, Any]]] = [
@@ -310,10 +311,10 @@ def test_an_increment_with_panes_that_it_cannot_have_is_rejected(rule: Window, f
     model = model_of(EXAMPLES[0])
     found = {index: Pane(n, model.statistics(np.ones((n, 1)))) for index, n in fields["panes"].items()}
     lie = change(0.0, **{"n_events": 2, "statistics": model.empty(), **fields, "panes": found})
-    snapshot = replace(fold.start(model, "f"), frontier={0: lie.begin})
+    snapshot = changed(fold.start(model, "f"), positions={0: lie.provenance.begin})
     after, outcome = fold.add(model, snapshot, lie, 0, rule)
     assert outcome is Outcome.REJECTED
-    assert (after.n_events, after.n_rejected, after.n_effective) == (0, 2, 0)
+    assert (after.n_events, after.counts.n_rejected, after.n_effective) == (0, 2, 0)
 
 
 def test_hostile_times_make_no_more_panes_than_a_window_has() -> None:
@@ -325,9 +326,9 @@ def test_hostile_times_make_no_more_panes_than_a_window_has() -> None:
             events = np.ones((len(times), 1))
             rule = LastSeconds(span)
             made = rule.dated(model, change(0.0, statistics=model.statistics(events)), events, times)
-            assert 2 <= len(made.panes) <= MOST_PANES
-            assert made.newest == times.max()
-            assert sum(pane.n_events for pane in made.panes.values()) >= (times >= times.max() - span).sum()
+            assert 2 <= len(made.payload.panes) <= MOST_PANES
+            assert made.payload.newest == times.max()
+            assert sum(pane.n_events for pane in made.payload.panes.values()) >= (times >= times.max() - span).sum()
 
 
 @EACH
@@ -336,12 +337,14 @@ def test_stored_panes_give_the_same_window_and_others_are_refused(rule: Window) 
     model, given = model_of(example), stream(example)
     rng = np.random.default_rng(7)
     before = folded(model, interleaved(increments(model, given, rule, rng), rng), rule)
-    stored = {i: dict(clock.window.panes) for i, clock in before.clocks.items() if clock.window}
+    stored = {i: dict(clock.window.panes) for i, clock in before.payload.clocks.items() if clock.window}
     shown = rule.summary(before)
     clocks = rule.restored(model, shown, stored)
-    np.testing.assert_allclose(total(model, clocks), before.statistics, rtol=1e-12, atol=1e-12)
-    assert replace(before, clocks=clocks).n_effective == before.n_effective == shown.n_effective
-    assert {i: clock.newest for i, clock in clocks.items()} == {i: clock.newest for i, clock in before.clocks.items()}
+    np.testing.assert_allclose(total(model, clocks), before.payload.statistics, rtol=1e-12, atol=1e-12)
+    assert changed(before, clocks=clocks).n_effective == before.n_effective == shown.n_effective
+    assert {i: clock.newest for i, clock in clocks.items()} == {
+        i: clock.newest for i, clock in before.payload.clocks.items()
+    }
     any_pane = next(iter(stored[0].values()))
     for wrong in (min(stored[0]) - 70, max(stored[0]) + 70):
         with pytest.raises(DomainError, match="is outside the window from pane"):
@@ -356,6 +359,6 @@ def test_a_published_snapshot_has_one_clock_whatever_the_partitions() -> None:
         model, given = model_of(example), stream(example)
         rng = np.random.default_rng(7)
         shown = rule.summary(folded(model, interleaved(increments(model, given, rule, rng), rng), rule))
-        assert list(shown.clocks) == [0]
-        assert isinstance(shown.clocks[0], Clock)
-        assert shown.clocks[0].statistics.tolist() == shown.statistics.tolist()
+        assert list(shown.payload.clocks) == [0]
+        assert isinstance(shown.payload.clocks[0], Clock)
+        assert shown.payload.clocks[0].statistics.tolist() == shown.payload.statistics.tolist()

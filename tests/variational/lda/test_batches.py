@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from streaminfer.variational.lda.words import Block
 from streaminfer.variational.methods import memoized
 from streaminfer.variational.methods.memoized import TooManyBatches
 from streaminfer.variational.outcomes import Outcome
+from tests.made import changed, new_increment
 from tests.variational.lda.corpora import Setting, drawn
 
 V, K, N = 50, 4, 70
@@ -79,13 +79,13 @@ def made(spec: Spec, block: Block, begin: int, end: int, **more: Any) -> Increme
     present, compact = DOCUMENTS.select(np.arange(begin, end)).compact()
     batch = Bagged(tuple(SETTING.words[word] for word in present.tolist()), compact)
     shards, starts = np.zeros(len(present), dtype=np.intp), learning.starts_of(model_of(spec))
-    again = block.snapshot.epoch > 0
+    again = block.snapshot.frontier.epoch > 0
     step = learning.learn(model_of(spec), spec.inference, [block], batch, shards, starts, again)
     statistics, keys = learning.by_word(batch, step.statistics, np.arange(len(present)))
     given = {"statistics": statistics, "keys": keys, "n_events": end - begin, "n_lost": 0, **more}
-    return Increment(
-        fingerprint=spec.fingerprint, writer="w", topic="t", partition=0, begin=begin, end=end, n_dead_lettered=0,
-        base_version=0, score=step.score, epoch=block.snapshot.epoch, **given,
+    return new_increment(
+        fingerprint=spec.fingerprint, begin=begin, end=end, n_dead_lettered=0,
+        base_version=0, score=step.score, epoch=block.snapshot.frontier.epoch, **given,
     )  # fmt: skip
 
 
@@ -115,9 +115,9 @@ def visits(spec: Spec, mends: bool = True) -> Iterator[Visit]:
 
 
 def dense(increment: Increment) -> np.ndarray:
-    assert increment.keys is not None
+    assert increment.payload.keys is not None
     found = np.zeros((V, K))
-    found[[int(label) for label in increment.keys.labels]] = increment.statistics
+    found[[int(label) for label in increment.payload.keys.labels]] = increment.payload.statistics
     return found
 
 
@@ -126,7 +126,7 @@ def check_sums(seen: Iterator[Visit], spec: Spec) -> int:
     latest: dict[int, Increment] = {}
     n_visits = 0
     for visit in seen:
-        latest[visit.increment.begin] = visit.increment
+        latest[visit.increment.provenance.begin] = visit.increment
         recomputed = sum((dense(each) for each in latest.values()), np.zeros((V, K)))
         found = topics_of(spec, visit.block)
         np.testing.assert_allclose(found.rows - SETTING.concentration, recomputed, rtol=1e-9, atol=1e-9)
@@ -214,9 +214,9 @@ def after_one_pass(end: int = 60) -> tuple[Spec, Block]:
 def test_in_a_later_pass_only_whole_batches_are_taken(begin: int, end: int, lost: int) -> None:
     spec, block = after_one_pass()
     given = made(spec, block, begin, end, n_lost=lost)
-    after, outcome = folded(spec, block, replace(given, n_events=0) if lost else given)
-    assert (outcome, after.snapshot.n_dropped) == (Outcome.AHEAD, 1)
-    np.testing.assert_array_equal(after.snapshot.statistics, block.snapshot.statistics)
+    after, outcome = folded(spec, block, changed(given, n_events=0) if lost else given)
+    assert (outcome, after.snapshot.counts.n_dropped) == (Outcome.AHEAD, 1)
+    np.testing.assert_array_equal(after.snapshot.payload.statistics, block.snapshot.payload.statistics)
 
 
 @pytest.mark.parametrize(("end", "lost", "n_events"), [(20, 20, 0), (40, 40, 0), (20, 0, 19)])
@@ -225,34 +225,38 @@ def test_a_batch_of_which_documents_are_gone_keeps_its_statistics(end: int, lost
     before = topics_of(spec, block)
     given = made(spec, block, 0, end, n_lost=lost, n_events=n_events)
     after, outcome = folded(spec, block, given)
-    assert (outcome, after.snapshot.frontier, after.snapshot.n_events) == (Outcome.FOLDED, {0: end}, 60)
+    assert (outcome, after.snapshot.frontier.positions, after.snapshot.n_events) == (Outcome.FOLDED, {0: end}, 60)
     np.testing.assert_array_equal(topics_of(spec, after).rows, before.rows)
 
 
 def test_a_batch_never_gets_other_words() -> None:
     spec, block = after_one_pass()
     given = made(spec, block, 0, 20)
-    assert given.keys is not None
-    keys = given.keys._replace(labels=[*given.keys.labels[:-1], b"another"])
-    after, outcome = folded(spec, block, replace(given, keys=keys))
-    assert (outcome, after.snapshot.n_events, after.snapshot.n_rejected) == (Outcome.REJECTED, 60, 0)
-    order = np.arange(len(given.keys.labels))[::-1]
-    turned_round = given.keys._replace(labels=given.keys.labels[::-1], counts=given.keys.counts[order])
-    after, outcome = folded(spec, block, replace(given, keys=turned_round, statistics=given.statistics[order]))
+    assert given.payload.keys is not None
+    keys = given.payload.keys._replace(labels=[*given.payload.keys.labels[:-1], b"another"])
+    after, outcome = folded(spec, block, changed(given, keys=keys))
+    assert (outcome, after.snapshot.n_events, after.snapshot.counts.n_rejected) == (Outcome.REJECTED, 60, 0)
+    order = np.arange(len(given.payload.keys.labels))[::-1]
+    turned_round = given.payload.keys._replace(
+        labels=given.payload.keys.labels[::-1], counts=given.payload.keys.counts[order]
+    )
+    after, outcome = folded(spec, block, changed(given, keys=turned_round, statistics=given.payload.statistics[order]))
     assert outcome is Outcome.FOLDED
-    np.testing.assert_allclose(after.snapshot.statistics[:K].sum(), block.snapshot.statistics[:K].sum(), rtol=1e-12)
+    np.testing.assert_allclose(
+        after.snapshot.payload.statistics[:K].sum(), block.snapshot.payload.statistics[:K].sum(), rtol=1e-12
+    )
 
 
 def test_rejected_documents_are_counted_once_and_no_more_when_a_later_pass_takes_them() -> None:
     spec = spec_of(3)
     block = begun(spec)
     good = made(spec, block, 0, 20)
-    block, outcome = folded(spec, block, replace(good, statistics=-good.statistics))
-    assert (outcome, block.snapshot.n_rejected, block.snapshot.n_batches) == (Outcome.REJECTED, 20, 1)
+    block, outcome = folded(spec, block, changed(good, statistics=-good.payload.statistics))
+    assert (outcome, block.snapshot.counts.n_rejected, block.snapshot.payload.n_batches) == (Outcome.REJECTED, 20, 1)
     block, _ = folded(spec, block, made(spec, block, 20, 40))
     block = turned(spec, block, 40)
     block, outcome = folded(spec, block, made(spec, block, 0, 20))
-    assert (outcome, block.snapshot.n_events, block.snapshot.n_rejected) == (Outcome.FOLDED, 40, 0)
+    assert (outcome, block.snapshot.n_events, block.snapshot.counts.n_rejected) == (Outcome.FOLDED, 40, 0)
 
 
 def test_what_comes_after_the_ends_is_added_and_not_held() -> None:
@@ -261,11 +265,11 @@ def test_what_comes_after_the_ends_is_added_and_not_held() -> None:
         block, outcome = folded(spec, block, made(spec, block, begin, begin + 20))
         assert outcome is Outcome.FOLDED
         block = turned(spec, block, 40)
-    assert (block.snapshot.epoch, block.snapshot.frontier) == (2, {0: 40})
+    assert (block.snapshot.frontier.epoch, block.snapshot.frontier.positions) == (2, {0: 40})
     before = topics_of(spec, block)
     late = made(spec, block, 40, 60)
     block, outcome = folded(spec, block, late)
-    assert (outcome, block.snapshot.n_events, block.snapshot.n_batches) == (Outcome.FOLDED, 60, 2)
+    assert (outcome, block.snapshot.n_events, block.snapshot.payload.n_batches) == (Outcome.FOLDED, 60, 2)
     np.testing.assert_allclose(topics_of(spec, block).rows, before.plus(dense(late)).rows, rtol=1e-12)
 
 
@@ -286,9 +290,9 @@ def test_a_row_that_is_mended_is_counted_beyond_what_float64_can_add() -> None:
     spec, block = after_one_pass()
     model = model_of(spec)
     block.arena.counts[3] = 2.0**53 + 2
-    head = words.head_of(model, block.snapshot.statistics)
+    head = words.head_of(model, block.snapshot.payload.statistics)
     n_words = words.counted(block.arena.counts[: len(block.arena)])
-    block = block._replace(snapshot=replace(block.snapshot, statistics=head._replace(n_words=n_words).vector()))
+    block = block._replace(snapshot=changed(block.snapshot, statistics=head._replace(n_words=n_words).vector()))
     block.arena.statistics[3] += 1e-9
     after = block._replace(snapshot=fold.mended(model, block))
     assert words.complete(model, after)
@@ -322,7 +326,7 @@ def test_fit_makes_the_same_passes() -> None:
     spec = spec_of(4)
     seen = list(visits(spec))
     found = fit(spec, rows())
-    assert (found.n_events, found.snapshot.epoch, found.snapshot.n_batches) == (N, 3, 4)
+    assert (found.n_events, found.snapshot.frontier.epoch, found.snapshot.payload.n_batches) == (N, 3, 4)
     natural = topics_of(spec, seen[-1].block).rows
     order = np.argsort([word.decode() for word in SETTING.words])
     np.testing.assert_allclose(found.posterior.natural, natural[order].T, rtol=1e-9)
@@ -338,4 +342,4 @@ def test_several_passes_of_svi_are_steps_over_the_same_documents() -> None:
     twice = fit(parse_spec({**common, "inference": {**inference, "epochs": 2}}), rows())
     longer = fit(parse_spec({**common, "inference": inference}), rows() * 2)
     np.testing.assert_allclose(twice.posterior.natural, longer.posterior.natural, rtol=1e-12)
-    assert (twice.n_events, twice.snapshot.n_steps, twice.snapshot.epoch) == (N, 10, 1)
+    assert (twice.n_events, twice.snapshot.payload.n_steps, twice.snapshot.frontier.epoch) == (N, 10, 1)

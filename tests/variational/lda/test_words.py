@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from streaminfer.variational.lda import fold, words
 from streaminfer.variational.lda.words import MODULUS, Block, Head
 from streaminfer.variational.methods.blend import TAIL
 from streaminfer.variational.outcomes import Outcome
+from tests.made import changed, new_increment
 
 K, V = 3, 40
 
@@ -41,9 +41,9 @@ def increment(
     with np.errstate(all="ignore"):
         counts = np.nan_to_num(np.maximum(1.0, np.ceil(statistics.sum(axis=1))), nan=1.0, posinf=1.0)
     zeros = [np.zeros(len(some)) for _ in range(4)]
-    return Increment(
-        fingerprint=spec.fingerprint, writer="w", topic="t", partition=0, begin=at, end=at + 5, n_dead_lettered=0,
-        n_lost=0, base_version=0, score=-1.5, statistics=statistics, n_events=n_events,
+    return new_increment(
+        fingerprint=spec.fingerprint, begin=at, end=at + 5,
+        score=-1.5, statistics=statistics, n_events=n_events,
         keys=ByKey([label(word) for word in some], counts, *zeros), **more,
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def increment(
 def empty(spec: Spec) -> Block:
     return Block(
         Arena(words.row_size(model_of(spec), spec.inference)),
-        replace(words.start(model_of(spec), spec.fingerprint), frontier={0: 0}),
+        changed(words.start(model_of(spec), spec.fingerprint), positions={0: 0}),
     )
 
 
@@ -80,14 +80,14 @@ def stream(spec: Spec, steps: int, seed: int = 1) -> tuple[Block, np.ndarray]:
 
 
 def rows_of(spec: Spec, block: Block, decaying: bool = True) -> np.ndarray:
-    head = words.head_of(model_of(spec), block.snapshot.statistics)
+    head = words.head_of(model_of(spec), block.snapshot.payload.statistics)
     places = block.arena.firsts([label(word) for word in range(V)])
     return words.held(model_of(spec), block.arena, places, head.log_weight if decaying else 0.0)
 
 
 def assert_dense(spec: Spec, block: Block, dense: np.ndarray, decaying: bool = True) -> None:
     np.testing.assert_allclose(rows_of(spec, block, decaying), dense, rtol=1e-10, atol=1e-12 * dense.max())
-    head = words.head_of(model_of(spec), block.snapshot.statistics)
+    head = words.head_of(model_of(spec), block.snapshot.payload.statistics)
     np.testing.assert_allclose(head.sums, dense.sum(axis=0), rtol=1e-12)
     assert words.complete(model_of(spec), block)
 
@@ -151,8 +151,9 @@ def test_a_fold_of_few_rows_is_that_of_all(inference: dict[str, Any]) -> None:
     spec = spec_of(**inference)
     block, dense = stream(spec, 300)
     assert_dense(spec, block, dense)
-    assert (block.snapshot.n_events, block.snapshot.frontier, block.snapshot.score) == (1500, {0: 1500}, -450.0)
-    assert block.snapshot.n_steps == (300 if inference else 0)
+    told = (block.snapshot.n_events, block.snapshot.frontier.positions, block.snapshot.counts.score)
+    assert told == (1500, {0: 1500}, -450.0)
+    assert block.snapshot.payload.n_steps == (300 if inference else 0)
 
 
 def test_rows_that_are_not_brought_to_the_present_are_found() -> None:
@@ -167,8 +168,8 @@ def test_steps_without_end_leave_no_number_behind() -> None:
     """Where a product of all (1 - rho) would be 0 long ago, rows of today are as right as ever."""
     spec = spec_of(method="svi", step={"tau": 0, "kappa": 0.501})
     block, _ = stream(spec, 20)
-    far = replace(block.snapshot, statistics=block.snapshot.statistics.copy())
-    far.statistics[K] -= 1e5
+    far = changed(block.snapshot, statistics=block.snapshot.payload.statistics.copy())
+    far.payload.statistics[K] -= 1e5
     block, _ = folded(spec, block._replace(snapshot=far), increment(spec, 100, [1], np.ones((1, K))))
     rows = rows_of(spec, block)
     assert np.isfinite(rows).all()
@@ -196,18 +197,18 @@ def test_rows_of_another_snapshot_are_noticed_however_little_they_differ() -> No
     earlier = block.snapshot
     block, _ = folded(spec, block, increment(spec, 150, [7], np.full((1, K), 1e-12)))
     assert words.complete(model_of(spec), block)
-    assert not words.complete(model_of(spec), block._replace(snapshot=replace(earlier, n_keys=len(block.arena))))
+    assert not words.complete(model_of(spec), block._replace(snapshot=changed(earlier, n_keys=len(block.arena))))
 
 
 def test_words_are_counted_beyond_what_float64_can_add() -> None:
     spec, block = spec_of(), empty(spec_of())
     for step, count in enumerate([2.0**53, 3.0, 2.0**53, 1.0, 2.0**52 + 1]):
         made = increment(spec, 5 * step, [step, step + 1], np.ones((2, K)))
-        assert made.keys is not None
-        made.keys.counts[:] = count
+        assert made.payload.keys is not None
+        made.payload.keys.counts[:] = count
         block, _ = folded(spec, block, made)
         exact = sum(int(each) for each in block.arena.counts[: len(block.arena)].tolist())
-        assert words.head_of(model_of(spec), block.snapshot.statistics).n_words == exact % MODULUS
+        assert words.head_of(model_of(spec), block.snapshot.payload.statistics).n_words == exact % MODULUS
         assert words.complete(model_of(spec), block)
     assert exact > 2**54
 
@@ -222,8 +223,9 @@ def test_an_improper_increment_moves_the_frontier_and_nothing_else(inference: di
     after, outcome = folded(spec, block, increment(spec, 50, [1, V], statistics))
     assert outcome is Outcome.REJECTED
     assert_dense(spec, after, dense)
-    assert (after.snapshot.frontier[0], after.snapshot.n_rejected, after.snapshot.n_events) == (55, 5, 50)
-    assert after.snapshot.score == block.snapshot.score
+    told = (after.snapshot.frontier.positions[0], after.snapshot.counts.n_rejected, after.snapshot.n_events)
+    assert told == (55, 5, 50)
+    assert after.snapshot.counts.score == block.snapshot.counts.score
 
 
 @pytest.mark.parametrize("size", [1.001, 1e100, 1e308])
@@ -232,8 +234,8 @@ def test_statistics_beyond_the_counts_are_rejected(size: float) -> None:
     for inference in CASES[:2]:
         spec = spec_of(**inference)
         made = increment(spec, 0, [1, 2], np.full((2, K), size / K))
-        assert made.keys is not None
-        made.keys.counts[:] = 1.0
+        assert made.payload.keys is not None
+        made.payload.keys.counts[:] = 1.0
         after, outcome = folded(spec, empty(spec), made)
         assert outcome is Outcome.REJECTED
         assert len(after.arena) == 0
@@ -248,7 +250,7 @@ def test_what_does_not_continue_the_frontier_or_starts_too_far_back_is_dropped()
         assert_dense(spec, after, dense)
     after, found = folded(spec, block, increment(spec, 50, [1], np.ones((1, K))), base_events=24)
     assert found is Outcome.STALE_BASE
-    assert (after.snapshot.n_dropped, after.snapshot.frontier[0]) == (1, 50)
+    assert (after.snapshot.counts.n_dropped, after.snapshot.frontier.positions[0]) == (1, 50)
     assert folded(spec, block, increment(spec, 50, [1], np.ones((1, K))), base_events=25)[1] is Outcome.FOLDED
 
 
@@ -258,7 +260,8 @@ def test_positions_without_events_move_the_frontier_alone() -> None:
     made = increment(spec, 50, [], np.zeros((0, K)), n_events=0)
     after, outcome = folded(spec, block, made)
     assert outcome is Outcome.FOLDED
-    assert (after.snapshot.frontier[0], after.snapshot.n_steps, after.snapshot.staleness) == (55, 10, 0)
+    told = (after.snapshot.frontier.positions[0], after.snapshot.payload.n_steps, after.snapshot.counts.staleness)
+    assert told == (55, 10, 0)
     assert_dense(spec, after, dense)
 
 

@@ -14,6 +14,7 @@ from streaminfer.variational.methods import blend, svi
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import PLAIN
 from streaminfer.variational.snapshot import Snapshot
+from tests.made import new_snapshot
 from tests.variational.guarded import change
 from tests.variational.plain import Plain, counts
 
@@ -25,7 +26,7 @@ def inference(population: int | None = None, **step: Any) -> Inference:
 
 
 def start() -> Snapshot:
-    return Snapshot("f", 1, MODEL.empty(), {0: 0})
+    return new_snapshot(fingerprint="f", version=1, statistics=MODEL.empty(), positions={0: 0})
 
 
 def stepped(rules: Inference, batches: Sequence[np.ndarray]) -> Snapshot:
@@ -33,7 +34,7 @@ def stepped(rules: Inference, batches: Sequence[np.ndarray]) -> Snapshot:
     snapshot = start()
     for events in batches:
         given = svi.step(MODEL, methods.base_of(MODEL, rules, snapshot), events).statistics
-        at = snapshot.frontier[0]
+        at = snapshot.frontier.positions[0]
         increment = change(0.0, begin=at, end=at + len(events), n_events=len(events), statistics=given)
         snapshot, outcome = fold.add(MODEL, snapshot, increment, 0, inference=rules)
         assert outcome is Outcome.FOLDED
@@ -109,20 +110,20 @@ def test_statistics_scaled_when_they_are_sent_would_count_half() -> None:
 def test_constant_steps_publish_a_tail_average() -> None:
     rules = inference(100, constant=0.2)
     found = stepped(rules, GROWING)
-    iterates = [stepped(rules, GROWING[:t]).statistics for t in range(1, 41)]
+    iterates = [stepped(rules, GROWING[:t]).payload.statistics for t in range(1, 41)]
     weights = np.array([np.prod([1 - 4 / (s + 3) for s in range(t + 1, 41)]) * 4 / (t + 3) for t in range(1, 41)])
     assert weights.sum() == pytest.approx(1, rel=1e-12)
     assert weights[20:].sum() > 0.9, "most of it is of the later half"
-    assert found.average is not None
-    np.testing.assert_allclose(found.average, weights @ np.array(iterates), rtol=1e-12)
-    np.testing.assert_allclose(natural(rules, found), 1 + 100 * found.average[:2], rtol=1e-12)
-    np.testing.assert_array_equal(methods.base_of(MODEL, rules, found).statistics, 100 * found.statistics)
+    assert found.payload.average is not None
+    np.testing.assert_allclose(found.payload.average, weights @ np.array(iterates), rtol=1e-12)
+    np.testing.assert_allclose(natural(rules, found), 1 + 100 * found.payload.average[:2], rtol=1e-12)
+    np.testing.assert_array_equal(methods.base_of(MODEL, rules, found).statistics, 100 * found.payload.statistics)
     noise = np.std([each[0] for each in iterates[20:]])
-    assert np.std([stepped(rules, GROWING[:t]).average[0] for t in range(30, 41)]) < noise / 2
+    assert np.std([stepped(rules, GROWING[:t]).payload.average[0] for t in range(30, 41)]) < noise / 2
 
 
 def test_the_average_is_only_kept_of_constant_steps() -> None:
-    assert stepped(inference(), GROWING[:3]).average is None
+    assert stepped(inference(), GROWING[:3]).payload.average is None
 
 
 @pytest.mark.parametrize("statistics", [[-1.0, 5.0, 0.0], [np.inf, 5.0, 0.0]])
@@ -131,25 +132,27 @@ def test_what_is_no_sum_of_events_is_rejected(statistics: list[float]) -> None:
     bad = change(0.0, begin=30, end=35, n_events=5, statistics=np.array(statistics))
     after, outcome = fold.add(MODEL, before, bad, 0, inference=inference())
     assert outcome is Outcome.REJECTED
-    assert (after.n_rejected, after.n_steps, after.frontier[0]) == (5, 3, 35)
-    np.testing.assert_array_equal(after.statistics, before.statistics)
+    assert (after.counts.n_rejected, after.payload.n_steps, after.frontier.positions[0]) == (5, 3, 35)
+    np.testing.assert_array_equal(after.payload.statistics, before.payload.statistics)
 
 
 def test_an_increment_without_events_is_no_step() -> None:
     before = stepped(inference(), GROWING[:3])
     empty = change(0.0, begin=30, end=31, n_events=0, statistics=MODEL.empty())
     after, outcome = fold.add(MODEL, before, empty, 0, inference=inference())
-    assert (outcome, after.n_steps, after.frontier[0]) == (Outcome.FOLDED, 3, 31)
+    assert (outcome, after.payload.n_steps, after.frontier.positions[0]) == (Outcome.FOLDED, 3, 31)
 
 
 @pytest.mark.parametrize(("seen", "of_base", "fits"), [(0, 0, True), (10, 0, False), (20, 10, True), (21, 10, False)])
 def test_as_many_events_may_come_between_as_the_base_had(seen: int, of_base: int, fits: bool) -> None:
-    before = Snapshot("f", 5, np.array([1.0, 1.0, 0.0]), {0: 0}, n_events=seen)
+    before = new_snapshot(
+        fingerprint="f", version=5, statistics=np.array([1.0, 1.0, 0.0]), positions={0: 0}, n_events=seen
+    )
     given = change(0.0, n_events=1, statistics=np.array([1.0, 1.0, 0.0]))
     for rules in (PLAIN, inference()):
         after, outcome = fold.add(MODEL, before, given, 0, inference=rules, base_events=of_base)
         assert outcome is (Outcome.FOLDED if fits else Outcome.STALE_BASE)
-        assert after.frontier[0] == (1 if fits else 0)
+        assert after.frontier.positions[0] == (1 if fits else 0)
 
 
 @pytest.mark.parametrize("step", [{"tau": 64}, {"tau": 0, "kappa": 0.6}, {"tau": 3, "kappa": 1.0}, {"constant": 0.05}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -19,6 +18,7 @@ from streaminfer.variational.methods import memoized
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.tree import Tree
+from tests.made import changed
 from tests.variational.passing import Visit, blobs, folded, increment, mixture, started, visits
 from tests.variational.tallied import tallied
 
@@ -37,8 +37,8 @@ def expected_steps(model: Model, events: np.ndarray, steps: int) -> Vector:
 def test_one_batch_is_batch_variational_bayes(n_epochs: int) -> None:
     spec, events = mixture("memoized", n_epochs, minibatch=N), blobs(N)
     found = [visit.snapshot for visit in visits(spec, events)][-1]
-    assert np.array_equal(found.statistics, expected_steps(spec.model, events, n_epochs))
-    assert (found.n_events, found.n_batches) == (N, 1)
+    assert np.array_equal(found.payload.statistics, expected_steps(spec.model, events, n_epochs))
+    assert (found.n_events, found.payload.n_batches) == (N, 1)
 
 
 def test_one_pass_is_the_first_of_several() -> None:
@@ -46,31 +46,33 @@ def test_one_pass_is_the_first_of_several() -> None:
     events = blobs(70)
     alone = list(visits(mixture("memoized", 1, minibatch=8), events))
     first = list(visits(mixture("memoized", 3, minibatch=8), events))[: len(alone)]
-    total = alone[0].snapshot.statistics * 0
+    total = alone[0].snapshot.payload.statistics * 0
     spec = mixture("memoized", 1, minibatch=8)
     for one, other in zip(alone, first, strict=True):
-        total = spec.model.merge(total, one.increment.statistics)
-        np.testing.assert_allclose(one.snapshot.statistics, other.snapshot.statistics, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(one.snapshot.statistics, total, rtol=1e-12, atol=1e-12)
-    assert (alone[-1].snapshot.n_batches, first[-1].snapshot.n_batches) == (1, 9)
-    assert (alone[-1].snapshot.n_events, alone[-1].snapshot.score) == (70, first[-1].snapshot.score)
+        total = spec.model.merge(total, one.increment.payload.statistics)
+        np.testing.assert_allclose(
+            one.snapshot.payload.statistics, other.snapshot.payload.statistics, rtol=1e-12, atol=1e-12
+        )
+        np.testing.assert_allclose(one.snapshot.payload.statistics, total, rtol=1e-12, atol=1e-12)
+    assert (alone[-1].snapshot.payload.n_batches, first[-1].snapshot.payload.n_batches) == (1, 9)
+    assert (alone[-1].snapshot.n_events, alone[-1].snapshot.counts.score) == (70, first[-1].snapshot.counts.score)
 
 
 def test_many_batches_end_where_batch_variational_bayes_does() -> None:
     """At a fixed point of coordinate ascent, the same one from this start."""
     spec, events = mixture("memoized", 400, minibatch=30, components=2), blobs(N)
     found = [visit.snapshot for visit in visits(spec, events)][-1]
-    again = spec.model.expected(spec.model.posterior(found.statistics), events)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(found.statistics, again, rtol=1e-6, atol=1e-6)
+    again = spec.model.expected(spec.model.posterior(found.payload.statistics), events)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found.payload.statistics, again, rtol=1e-6, atol=1e-6)
 
 
 def check_sums(seen: list[Visit], model: Model) -> None:
     """After every visit: the running sum is the recomputed one, and every event counts once."""
     latest: dict[int, Visit] = {}
     for visit in seen:
-        latest[visit.increment.begin] = visit
-        recomputed = reduce(model.merge, [each.increment.statistics for each in latest.values()], model.empty())
-        np.testing.assert_allclose(visit.snapshot.statistics, recomputed, rtol=1e-9, atol=1e-9)
+        latest[visit.increment.provenance.begin] = visit
+        recomputed = reduce(model.merge, [each.increment.payload.statistics for each in latest.values()], model.empty())
+        np.testing.assert_allclose(visit.snapshot.payload.statistics, recomputed, rtol=1e-9, atol=1e-9)
         assert visit.snapshot.n_events == sum(each.increment.n_events for each in latest.values())
 
 
@@ -117,11 +119,11 @@ def bounds(minibatch: int, n_epochs: int, components: int, events: np.ndarray) -
     shares: dict[int, np.ndarray] = {}
     found = []
     for visit in visits(spec, events):
-        begin, end = visit.increment.begin, visit.increment.end
+        begin, end = visit.increment.provenance.begin, visit.increment.provenance.end
         if not visit.base.is_prior:  # type: ignore[attr-defined]
             shares[begin] = visit.base.responsibilities(events[begin:end])  # type: ignore[attr-defined]
-        if visit.snapshot.epoch and len(shares) == -(-len(events) // minibatch):
-            q = spec.model.posterior(visit.snapshot.statistics)
+        if visit.snapshot.frontier.epoch and len(shares) == -(-len(events) // minibatch):
+            q = spec.model.posterior(visit.snapshot.payload.statistics)
             found.append(bound(np.array(spec.model.concentration), q, shares, events))  # type: ignore[attr-defined,arg-type]
     return np.array(found)
 
@@ -137,7 +139,7 @@ def test_the_bound_of_the_last_posterior_is_at_least_the_one_that_was_followed()
     """The model's own bound takes the best responsibilities, so it is no smaller."""
     spec, events = mixture("memoized", 12, 13), blobs(N)
     last = [visit.snapshot for visit in visits(spec, events)][-1]
-    own = spec.model.elbo(spec.model.posterior(last.statistics), events)  # type: ignore[attr-defined]
+    own = spec.model.elbo(spec.model.posterior(last.payload.statistics), events)  # type: ignore[attr-defined]
     assert own >= bounds(13, 12, 3, events)[-1] - 1e-9
 
 
@@ -167,8 +169,8 @@ def test_in_a_later_pass_only_whole_batches_are_taken(begin: int, end: int, lost
     given = increment(SPEC, snapshot, EVENTS, begin, end, n_lost=lost, n_events=0 if lost else end - begin)
     after, outcome = folded(SPEC, snapshot, given)
     assert outcome is Outcome.AHEAD
-    assert after.n_dropped == snapshot.n_dropped + 1
-    assert after.batches is snapshot.batches
+    assert after.counts.n_dropped == snapshot.counts.n_dropped + 1
+    assert after.payload.batches is snapshot.payload.batches
 
 
 @pytest.mark.parametrize("end", [4, 8, 10])
@@ -176,8 +178,8 @@ def test_a_batch_that_is_lost_keeps_the_statistics_of_its_last_visit(end: int) -
     snapshot = _passed(10)
     given = increment(SPEC, snapshot, EVENTS, 0, end, n_lost=end, n_events=0, statistics=np.zeros(3))
     after, outcome = folded(SPEC, snapshot, given)
-    assert (outcome, after.frontier, after.n_lost, after.n_events) == (Outcome.FOLDED, {0: end}, 0, 10)
-    assert after.statistics[0] == 1023
+    assert (outcome, after.frontier.positions, after.counts.n_lost, after.n_events) == (Outcome.FOLDED, {0: end}, 0, 10)
+    assert after.payload.statistics[0] == 1023
 
 
 def test_what_comes_after_the_ends_is_one_batch_that_grows() -> None:
@@ -187,25 +189,26 @@ def test_what_comes_after_the_ends_is_one_batch_that_grows() -> None:
             snapshot, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, begin, end))
             assert outcome is Outcome.FOLDED
         snapshot = epochs.turned(snapshot, 3)
-        assert (snapshot.epoch, snapshot.n_events, snapshot.statistics[0]) == (2, 10, 1023)
-        assert snapshot.frontier == {0: 0 if epoch == 1 else 10}
+        assert (snapshot.frontier.epoch, snapshot.n_events, snapshot.payload.statistics[0]) == (2, 10, 1023)
+        assert snapshot.frontier.positions == {0: 0 if epoch == 1 else 10}
     for begin, end in [(10, 12), (12, 16), (16, 20)]:
         snapshot, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, begin, end))
         assert outcome is Outcome.FOLDED
-    assert (snapshot.n_events, snapshot.n_batches, snapshot.statistics[0]) == (20, 4, 2.0**20 - 1)
-    assert snapshot.batches[0].begins == (0, 4, 8, 10)
+    assert (snapshot.n_events, snapshot.payload.n_batches, snapshot.payload.statistics[0]) == (20, 4, 2.0**20 - 1)
+    assert snapshot.payload.batches[0].begins == (0, 4, 8, 10)
 
 
 def test_what_gives_no_posterior_leaves_its_batch_as_it_was() -> None:
     snapshot = _passed(8)
     given = increment(SPEC, snapshot, EVENTS, 0, 4, statistics=np.array([-1.0, 4.0, 0.0]))
     after, outcome = folded(SPEC, snapshot, given)
-    assert (outcome, after.frontier, after.n_events, after.n_rejected) == (Outcome.REJECTED, {0: 4}, 8, 0)
-    assert after.statistics[0] == 255
+    told = (outcome, after.frontier.positions, after.n_events, after.counts.n_rejected)
+    assert told == (Outcome.REJECTED, {0: 4}, 8, 0)
+    assert after.payload.statistics[0] == 255
     first = started(SPEC)
-    rejected, outcome = folded(SPEC, first, replace(given, epoch=0))
-    assert (outcome, rejected.n_events, rejected.n_batches) == (Outcome.REJECTED, 0, 1)
-    assert rejected.statistics.tolist() == [0.0] * 3
+    rejected, outcome = folded(SPEC, first, changed(given, epoch=0))
+    assert (outcome, rejected.n_events, rejected.payload.n_batches) == (Outcome.REJECTED, 0, 1)
+    assert rejected.payload.statistics.tolist() == [0.0] * 3
 
 
 def test_rejected_events_are_counted_once_and_no_more_when_a_later_pass_takes_them() -> None:
@@ -214,18 +217,18 @@ def test_rejected_events_are_counted_once_and_no_more_when_a_later_pass_takes_th
     for begin, more in [(0, bad), (4, {})]:
         snapshot, _ = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, begin, begin + 4, **more))
     snapshot = epochs.turned(epochs.fixed(snapshot, {0: 8}), 3)
-    assert (snapshot.epoch, snapshot.n_events, snapshot.n_rejected) == (1, 4, 4)
+    assert (snapshot.frontier.epoch, snapshot.n_events, snapshot.counts.n_rejected) == (1, 4, 4)
     again, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, 0, 4, **bad))
-    assert (outcome, again.n_events, again.n_rejected) == (Outcome.REJECTED, 4, 4)
+    assert (outcome, again.n_events, again.counts.n_rejected) == (Outcome.REJECTED, 4, 4)
     taken, outcome = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, 0, 4))
-    assert (outcome, taken.n_events, taken.n_rejected) == (Outcome.FOLDED, 8, 0)
+    assert (outcome, taken.n_events, taken.counts.n_rejected) == (Outcome.FOLDED, 8, 0)
 
 
 def test_more_batches_than_a_master_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memoized, "MOST_BATCHES", 2)
     snapshot = _passed(8)
     after, _ = folded(SPEC, snapshot, increment(SPEC, snapshot, EVENTS, 0, 4))
-    assert after.n_batches == 2
+    assert after.payload.n_batches == 2
     with pytest.raises(
         memoized.TooManyBatches, match=r"there are more than 2 batches .* make inference.minibatch larger"
     ):
@@ -234,21 +237,22 @@ def test_more_batches_than_a_master_may_hold_are_refused(monkeypatch: pytest.Mon
     snapshot = started(once)
     for begin in range(0, 20, 4):
         snapshot, _ = folded(once, snapshot, increment(once, snapshot, EVENTS, begin, begin + 4))
-    assert (snapshot.n_batches, snapshot.n_events) == (1, 20)
+    assert (snapshot.payload.n_batches, snapshot.n_events) == (1, 20)
 
 
 def test_statistics_of_no_events_are_none() -> None:
     snapshot = started(SPEC)
     given = increment(SPEC, snapshot, EVENTS, 0, 4, n_events=0, n_dead_lettered=4, statistics=np.full(3, -1e3))
     after, outcome = folded(SPEC, snapshot, given)
-    assert (outcome, after.n_events, after.statistics.tolist()) == (Outcome.FOLDED, 0, [0.0] * 3)
+    assert (outcome, after.n_events, after.payload.statistics.tolist()) == (Outcome.FOLDED, 0, [0.0] * 3)
 
 
 def test_a_batch_with_fewer_events_than_before_keeps_those_it_had() -> None:
     snapshot = _passed(8)
     given = increment(SPEC, snapshot, EVENTS, 0, 4, n_events=1, n_dead_lettered=3, statistics=np.array([1.0, 1.0, 0.0]))
     after, outcome = folded(SPEC, snapshot, given)
-    assert (outcome, after.frontier, after.n_events, after.statistics[0]) == (Outcome.FOLDED, {0: 4}, 8, 255)
+    told = (outcome, after.frontier.positions, after.n_events, after.payload.statistics[0])
+    assert told == (Outcome.FOLDED, {0: 4}, 8, 255)
 
 
 def test_a_large_model_has_fewer_batches() -> None:
