@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaminfer.models.model import Vector
+from streaminfer.sampling.shown import Sampled
 from streaminfer.variational.forgetting.decay import Clocks
 from streaminfer.variational.tree import Tree
 
@@ -28,6 +29,9 @@ class Held:
     """These batches by partition; only a master has them."""
     prior: str | None = None
     """The section of a spec for the prior that was fitted to the keys; None: it is the spec's own."""
+
+    sampled: Sampled | None = None
+    """What a posterior of draws has beside its statistics, which are moments."""
 
     @property
     def n_effective(self) -> float | None:

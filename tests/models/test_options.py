@@ -8,6 +8,7 @@ import pytest
 
 from streaminfer.models.options import (
     Choice,
+    Either,
     Flag,
     Integer,
     Listing,
@@ -132,3 +133,14 @@ def test_the_json_schema_says_the_same() -> None:
     assert Choice(["a"]).json_schema() == {"enum": ["a"]}
     assert OneOrMany(Number()).json_schema()["oneOf"][1]["type"] == "array"
     assert Flag().json_schema() == {"type": "boolean"}
+
+
+def test_either_takes_what_one_of_its_rules_takes_and_tells_the_first_otherwise() -> None:
+    rule = Either((Choice(("a", "b")), Integer(1, 3)))
+    problems: list[Problem] = []
+    assert rule.check("b", "x", problems) == "b"
+    assert rule.check(2, "x", problems) == 2
+    assert problems == []
+    rule.check(4, "x", problems)
+    assert [str(problem) for problem in problems] == ["x: is not a known value; known: a, b (got 4)"]
+    assert rule.json_schema() == {"anyOf": [{"enum": ["a", "b"]}, {"type": "integer", "minimum": 1, "maximum": 3}]}

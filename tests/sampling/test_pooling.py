@@ -126,9 +126,9 @@ def test_retained_draws_are_spread_evenly_over_chains_and_time() -> None:
 
 def test_few_draws_are_all_retained_in_their_order() -> None:
     draws = some()
-    monkey = pooled(equal(draws[0], draws[1]))
-    np.testing.assert_array_equal(monkey.retained, np.concatenate(draws[:2]))
-    assert monkey.by_chain == (400, 300)
+    found = pooled(equal(draws[0], draws[1]))
+    np.testing.assert_array_equal(found.retained, np.concatenate(draws[:2]))
+    assert found.by_chain == (400, 300)
 
 
 def test_retained_draws_have_a_bounded_size() -> None:
@@ -158,6 +158,18 @@ def test_retained_draws_of_different_weights_are_unbiased(monkeypatch: pytest.Mo
         counts += each
     part = expected - np.floor(expected)
     assert (np.abs(counts / repeats - expected) <= ROOM * np.sqrt(part * (1 - part) / repeats) + 1e-12).all()
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1 - 2.0**-53])
+def test_a_draw_without_weight_is_never_retained(uniform: float) -> None:
+    """Not even at the ends of what is random."""
+
+    class Fixed:
+        def random(self) -> float:
+            return uniform
+
+    chain = Chain(np.arange(5.0)[:, None], np.array([0, 0.1, 0, 0.3, 0]))
+    assert set(pool([chain], True, Fixed()).retained[:, 0]) <= {1.0, 3.0}  # type: ignore[arg-type]
 
 
 def test_the_same_randomness_retains_the_same_draws() -> None:

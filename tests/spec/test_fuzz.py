@@ -19,6 +19,7 @@ FILES = [
     b"name: demo\ndata: {format: json, partitions: 4}\nmodel:\n  kind: poisson\n  field: k\n  prior: {shape: 1}\n",
     b'{"name": "demo", "model": {"kind": "gaussian", "fields": ["u", "v"], "prior": {"dof": 6.5}}}',
     b"name: demo\nmodel: {kind: categorical, field: c, categories: [a, b]}\ninference: {minibatch: 1}\n",
+    b"name: demo\nmodel: {kind: poisson, field: k}\ninference: {method: sgld, chains: 2, step: {bias: 0.1}}\n",
     b"name: demo\nmodel: {kind: queue_models.waiting:WaitingTime, field: t, prior: {shape: 2}}\n",
 ]
 PIECES = [
@@ -29,10 +30,25 @@ PIECES = [
 
 _SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),
-    st.sampled_from(["demo", "json", "svb", "poisson", "gaussian", "k", 10**400, 2**4096]),
+    st.sampled_from(["demo", "json", "svb", "sgld", "mh", "poisson", "gaussian", "k", 10**400, 2**4096]),
 )  # fmt: skip
 _KEYS = st.one_of(
-    st.sampled_from(["name", "data", "model", "inference", "kind", "field", "fields", "prior", "partitions", "mean"]),
+    st.sampled_from(
+        [
+            "name",
+            "data",
+            "model",
+            "inference",
+            "kind",
+            "field",
+            "fields",
+            "prior",
+            "partitions",
+            "mean",
+            "method",
+            "step",
+        ]
+    ),
     st.text(max_size=8),
     st.integers(),
     st.none(),

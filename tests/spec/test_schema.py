@@ -69,6 +69,24 @@ SECTIONS: list[dict[str, Any]] = [
     {"extra": 1},
 ]  # fmt: skip
 
+SAMPLERS = ["mh", "mala", "gibbs", "sgld", "sghmc", "sgnht"]
+SAMPLED: list[dict[str, Any]] = [
+    *({"inference": {"method": method, key: value}}
+      for method in SAMPLERS
+      for key in ("seed", "chains", "draws", "thin", "warmup", "segment", "subposteriors", "start", "sede")
+      for value in [None, 1, 64, 65, "mode", {"growth": 2}, {"events": 9}, {"seconds": 0}, *WRONG]),
+    *({"inference": {"method": "sghmc", key: value}}
+      for key in ("minibatch", "batches", "source", "population", "precondition", "control_variates", "friction",
+                  "noise")
+      for value in [None, 1, 0.5, "shuffled", "stream", "rms", "mode", *WRONG]),
+    *({"inference": {"method": "sgld", "step": {key: value}}}
+      for key in ("bias", "size", "after", "power", "floor", "accept", "bais")
+      for value in [None, 0.5, 2, *WRONG]),
+    *({"inference": {"method": "mh", key: value}}
+      for key in ("adapt", "step") for value in [None, "always", {"accept": 0.3}, {"accept": 1}, {"size": 1}, *WRONG]),
+    *({"inference": {"method": "gibbs", "scan": value}} for value in [None, "systematic", "random", *WRONG]),
+]  # fmt: skip
+
 
 def _parses(given: Any) -> bool:
     try:
@@ -100,6 +118,18 @@ def test_schema_and_parser_agree_on_sections() -> None:
     documents = [document(**sections) for sections in SECTIONS]
     assert 20 <= sum(map(_parses, documents)) < len(documents) - 20
     assert _disagreements(documents) == []
+
+
+def test_schema_and_parser_agree_on_samplers() -> None:
+    documents = [document(**sections) for sections in SAMPLED]
+    assert 100 <= sum(map(_parses, documents)) < len(documents) - 100
+    assert _disagreements(documents) == []
+
+
+def test_the_filled_document_of_a_sampler_follows_the_schema() -> None:
+    for method in SAMPLERS:
+        VALIDATOR.validate(parse_spec(document(inference={"method": method})).document)
+    VALIDATOR.validate(parse_spec(document("categorical", inference={"method": "sgrld"})).document)
 
 
 @pytest.mark.parametrize("given", [None, [], "x", 3, {}, {"name": "a"}, {"model": SMALLEST["poisson"]}])

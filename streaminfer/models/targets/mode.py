@@ -118,8 +118,7 @@ def _solved(curvature: Matrix, gradient: Vector, damping: float) -> Vector | Non
 
 def find(density: Density, start: Vector | None = None) -> Mode:
     """The mode, by all steps at once; raises NoModeError."""
-    for state in search(density, start):
-        pass
+    *_, state = search(density, start)
     return found(density, state)
 
 

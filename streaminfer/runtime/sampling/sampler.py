@@ -101,7 +101,8 @@ class Sampler:
             unit = self._units.pop(partition, None) or self._restoring.pop(partition, None)
             if unit is not None:
                 unit.close()
-        self._owned.update(polled.assigned)
+        # The topics may have more partitions: once there were more chains.
+        self._owned.update(each for each in polled.assigned if each.index < self._settings.n_units)
         if polled.assigned or polled.revoked:
             owned = sorted(each.index for each in self._owned)
             log.info("chains now: %s", ", ".join(map(str, owned)) or "none")

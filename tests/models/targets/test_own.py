@@ -89,6 +89,31 @@ def test_without_jax_methods_without_gradients_still_fit(monkeypatch: pytest.Mon
         Derived(target)
 
 
+def test_densities_that_jax_cannot_follow_are_left_as_they_are() -> None:
+    class Plain(Waiting):
+        functions = np
+
+    plain = Plain()
+    assert target_of(plain) is plain  # type: ignore[arg-type, comparison-overlap]
+    assert methods.fitting(plain) == ("mh", "subsampled_mh")
+
+
+def test_what_else_a_target_has_is_kept() -> None:
+    class Drawing(Waiting):
+        def sample_prior(self, rng: np.random.Generator, n: int) -> np.ndarray:
+            return rng.standard_normal((n, 1))
+
+    made = target_of(Drawing())  # type: ignore[arg-type]
+    assert isinstance(made, Derived)
+    assert made.sample_prior(np.random.default_rng(1), 3).shape == (3, 1)
+    assert not hasattr(made, "guess")
+
+
+def test_topics_have_no_target() -> None:
+    with pytest.raises(TypeError, match="lda cannot be sampled: it has no target"):
+        target_of(build("lda", field="words"))
+
+
 def test_a_class_with_all_members_is_its_own_target() -> None:
     class Own(Waiting):
         functions = np

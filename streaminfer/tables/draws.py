@@ -1,0 +1,66 @@
+"""A posterior of draws: its statistics are moments, and beside them are retained draws and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streaminfer.models.model import DomainError
+from streaminfer.models.targets import target_of
+from streaminfer.sampling import flat, pooling
+from streaminfer.sampling.chains.table import KERNELS
+from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.shown import Sampled, Shown
+from streaminfer.spec import Spec
+from streaminfer.tables.table import Described
+from streaminfer.variational.held import Held
+from streaminfer.variational.snapshot import Snapshot
+
+
+def statistics_size(spec: Spec) -> int:
+    """Numbers of the statistics in a manifest."""
+    return pooling.statistics_size(flat.size(target_of(spec.model).shapes))
+
+
+def start(spec: Spec) -> Snapshot:
+    """The snapshot before any draw."""
+    size = flat.size(target_of(spec.model).shapes)
+    held = Held(np.zeros(statistics_size(spec)), sampled=Sampled(np.empty((0, size))))
+    return Snapshot(spec.fingerprint, 0, held)
+
+
+def sampled(snapshot: Snapshot) -> Sampled:
+    """What a snapshot has beside its moments; raises DomainError if it is not one of draws."""
+    found = snapshot.payload.sampled
+    if found is None:
+        raise DomainError("a snapshot without the draws that its method makes")
+    return found
+
+
+def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:
+    """The same draws with something else said of them."""
+    held = snapshot.payload
+    return replace(snapshot, payload=replace(held, sampled=Sampled(sampled(snapshot).draws, shown)))
+
+
+def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
+    """The posterior that draws give; raises DomainError if their numbers do not fit together."""
+    found = sampled(snapshot)
+    by_chain = tuple(chain.n_retained for chain in found.shown.chains)
+    return DrawsPosterior(target_of(spec.model), snapshot.payload.statistics, found.draws, by_chain)
+
+
+def check(spec: Spec, snapshot: Snapshot) -> None:
+    """Raises DomainError if a snapshot gives no posterior."""
+    posterior_of(spec, snapshot)
+
+
+def exactness(spec: Spec) -> str:
+    """`sampled`: draws of the posterior itself; `approximate`: of something near it."""
+    return KERNELS[spec.inference.method].exactness
+
+
+def described(spec: Spec, snapshot: Snapshot) -> Described:
+    """What a manifest says beside its statistics; retained draws are in the place of natural parameters."""
+    return Described(spec.kind, DrawsPosterior.family, exactness(spec), sampled(snapshot).draws.ravel())
