@@ -22,6 +22,8 @@ class Fixed(NamedTuple):
     spans: Spans
     fixed_at: int
     """Milliseconds since 1970, by the master's clock."""
+    cut_off: float | None = None
+    """In a window of time, when its events begin, in seconds since 1970; the same for all subposteriors."""
 
 
 class Part(NamedTuple):

@@ -204,8 +204,8 @@ class Assembler:
             vectors.join([value[name] for value in values], size) for name, size in zip(_NUMBERS, sizes, strict=True)
         ]
         weights = numbers[1]
-        weighed = bool(((weights > 0) & (weights <= LARGEST_WEIGHT)).all())
-        require(weighed, "weights", f"must be above 0 and at most {LARGEST_WEIGHT:g}", weights[:3].tolist())
+        weighed = bool(((weights >= 0) & (weights <= LARGEST_WEIGHT)).all())
+        require(weighed, "weights", f"must be 0 to {LARGEST_WEIGHT:g}", weights[:3].tolist())
         for name in (*fields["counters"]._fields, "parts"):
             del fields[name]
         matrix = numbers[0].reshape(n_draws, self._size)

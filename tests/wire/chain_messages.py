@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.sampling.draws import Counters, Draws
+from streaminfer.sampling.shown import ChainShown, Fixed, Part, Shown
 from streaminfer.sampling.states import SamplerState
 from streaminfer.sampling.units import Span, Unit
 from streaminfer.wire import draws as wire
@@ -42,6 +43,20 @@ def state(**changes: Any) -> SamplerState:
         "values": np.arange(5.0), "setup": np.arange(7.0) / 3, "n_dead_lettered": 4, "n_lost": 6, "topic_id": "id",
     }  # fmt: skip
     return SamplerState(**{**fields, **changes})
+
+
+def shown(**changes: Any) -> Shown:
+    fields: dict[str, Any] = {
+        "segments": (
+            Fixed(0, 5, (Span(0, 3, 90), Span(2, 0, 70)), 1_700_000_000_123),
+            Fixed(1, 4, FRONTIER, 1_700_000_000_124, 1e9),
+        ),
+        "segment": 4, "complete": True, "cut": True, "n_draws": 4000, "size": 0.25, "noise": 0.5, "acceptance": 0.25,
+        "fraction": 1.5, "counters": COUNTERS, "n_scored": 20,
+        "subposteriors": (Part(0, 5, 150, 2000, 700.5), Part(1, -1, 0, 0, 0.0, True)),
+        "chains": (ChainShown(0, "done", 9000, 77, 1), ChainShown(5, "setup", 0, 0, 1)),
+    }  # fmt: skip
+    return Shown(**{**fields, **changes})
 
 
 def tightest(encode: Callable[[int], object]) -> int:

@@ -21,7 +21,7 @@ RECORDS = {
     "increments": increments.encode(increment(), 1 << 20)[0],
     "posterior": snapshots.encode(snapshot(), NATURAL, ABOUT, 1 << 20)[0][1],
 }
-SCHEMAS = {"increments": ("increment.avsc", 8), "posterior": ("snapshot.avsc", 9)}
+SCHEMAS = {"increments": ("increment.avsc", 8), "posterior": ("snapshot.avsc", 12)}
 
 
 @pytest.mark.parametrize("topic", RECORDS)
@@ -96,24 +96,37 @@ def test_ids_of_a_registry_are_written_and_read_beside_the_declared_ones() -> No
     for earlier in (18, 70_000):
         record = b"\x00" + earlier.to_bytes(4, "big") + RECORDS["posterior"][5:]
         assert Assembler(FINGERPRINT, 3, ids).add(record) is not None
-        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 7 or 9 of this topic"):
+        with pytest.raises(BadFrame, match=f"schema id {earlier} is not the 7 or 9 or 12 of this topic"):
             Assembler(FINGERPRINT, 3).add(record)
 
 
 OLDER = {
-    "increments": "0000000001203031323334353637383961626364656610776f726b65722d311664656d6f2e6576656e747304000e18060202"
+    (
+        "increments",
+        1,
+    ): "0000000001203031323334353637383961626364656610776f726b65722d311664656d6f2e6576656e747304000e18060202"
     "080000000000000ac0000230000000000000f83f00000000000002c059f3f8c21f6ea501",
-    "posterior": "00000000070c0050000000000000f83f00000000000002c059f3f8c21f6ea501000000000000084000000000000010400208"
+    (
+        "posterior",
+        7,
+    ): "00000000070c0050000000000000f83f00000000000002c059f3f8c21f6ea501000000000000084000000000000010400208"
     "64656d6f20303132333435363738396162636465660e706f6973736f6e0a67616d6d61067376620a6578616374f6a1abfef9"
     "622ac801020406080a00000000000029c0040400140101010680808080804001010100020c000600000000000000000000",
+    (
+        "posterior",
+        9,
+    ): "00000000090c0050000000000000f83f00000000000002c059f3f8c21f6ea501000000000000084000000000000010400208"
+    "64656d6f20303132333435363738396162636465660e706f6973736f6e0a67616d6d61067376620a6578616374f6a1abfef9"
+    "622ac801020406080a00000000000029c00404001401010100068080808080400101010000020c0006000000000000000000000000",
 }
-"""What versions before n_unconverged wrote of the same values."""
+"""What versions before n_unconverged, and before sampling, wrote of the same values."""
 
 
-@pytest.mark.parametrize("topic", OLDER)
-def test_records_of_older_versions_are_read(topic: str) -> None:
+@pytest.mark.parametrize(("topic", "number"), OLDER)
+def test_records_of_older_versions_are_read(topic: str, number: int) -> None:
     """By their declared ids, by ids of a registry that stand for them, and by ids of which only the topic is known."""
-    older, wanted = bytes.fromhex(OLDER[topic]), DECLARED.decode(topic, RECORDS[topic])
+    older, wanted = bytes.fromhex(OLDER[topic, number]), DECLARED.decode(topic, RECORDS[topic])
+    assert older[4] == number
     assert DECLARED.decode(topic, older) == wanted
     renamed = b"\x00\x00\x00\x00\x63" + older[5:]
     assert Schemas(aliases={topic: {99: older[4]}}).decode(topic, renamed) == wanted
@@ -133,7 +146,7 @@ def test_ids_of_another_topic_or_of_nobody_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "number"), [("increments", 8), ("increments", 1), ("posterior", 9), ("posterior", 7)]
+    ("topic", "number"), [("increments", 8), ("increments", 1), ("posterior", 12), ("posterior", 9), ("posterior", 7)]
 )
 def test_a_record_of_any_version_that_is_cut_is_told_in_words(topic: str, number: int) -> None:
     with pytest.raises(BadBody, match=r"^the record ends too early for its schema$"):
@@ -142,7 +155,7 @@ def test_a_record_of_any_version_that_is_cut_is_told_in_words(topic: str, number
 
 def test_an_id_that_no_schema_has_is_told_apart_from_one_of_another_topic() -> None:
     for unknown in (max(declared_ids()) + 1, 1000, 1 << 30):
-        with pytest.raises(UnknownSchema, match=f"^schema id {unknown} is not the 7 or 9 of this topic$"):
+        with pytest.raises(UnknownSchema, match=f"^schema id {unknown} is not the 7 or 9 or 12 of this topic$"):
             DECLARED.decode("posterior", b"\0" + unknown.to_bytes(4, "big") + b"any")
     for other in (0, *declared_ids() - DECLARED.ids_of("posterior")):
         with pytest.raises(BadFrame) as caught:
