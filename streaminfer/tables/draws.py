@@ -12,9 +12,11 @@ from streaminfer.sampling import flat, pooling
 from streaminfer.sampling.chains.table import KERNELS
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.showing import Showing
 from streaminfer.sampling.shown import NOTHING, Sampled, Shown
 from streaminfer.spec import Spec
 from streaminfer.tables.table import Described
+from streaminfer.variational.counts import Totals
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
 
@@ -56,6 +58,13 @@ def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:
     """The same draws with something else said of them."""
     held = snapshot.payload
     return replace(snapshot, payload=replace(held, sampled=Sampled(sampled(snapshot).draws, shown)))
+
+
+def snapshot_of(spec: Spec, showing: Showing) -> Snapshot:
+    """A first version that shows some draws."""
+    held = Held(showing.statistics, sampled=Sampled(showing.draws, showing.shown))
+    counts = Totals(n_events=showing.n_events, n_dead_lettered=showing.n_dead_lettered, score=showing.score)
+    return Snapshot(spec.fingerprint, 1, held, counts=counts)
 
 
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
