@@ -1,4 +1,4 @@
-"""master: folds increments into the posterior and publishes its snapshots."""
+"""master: folds increments, or pools draws, into the posterior and publishes its snapshots."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
 from streaminfer.runtime.folding.master import Master
+from streaminfer.runtime.pooling.master import PoolingMaster
 from streaminfer.runtime.role import Role
 from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
+from streaminfer.tables.kinds import kind_of
 from streaminfer.wire.avro import Schemas
 
 
-def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Master:
-    """A master that stands by until a shard is its own."""
-    return Master(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance, schemas=schemas)
+def build(
+    spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas
+) -> Master | PoolingMaster:
+    """A master that stands by until a shard is its own: it folds increments, or pools draws."""
+    made = Master if kind_of(spec).folding is not None else PoolingMaster
+    return made(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance, schemas=schemas)
 
 
 ROLE: Final = Role(

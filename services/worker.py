@@ -28,7 +28,7 @@ def _role(name: str) -> Role:
         name,
         "worker",
         build,
-        needed=lambda spec: names.worker_service(spec) == name,
+        needed=lambda spec: spec.sampling is None and names.worker_service(spec) == name,
         replicas=lambda _spec, workers: workers,
         group=names.worker_group,
     )

@@ -40,6 +40,7 @@ from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.readers import STREAMED, reader_of
 from streaminfer.spec import Spec, load_spec
+from streaminfer.tables.kinds import kind_of
 
 INTERVAL = 0.95
 PORTION = 1000
@@ -137,7 +138,7 @@ def _tell_which(predictor: Predictor, as_json: bool) -> None:
     text = f"{spec.name}: {how(spec)}; each row with the posterior of its own key" if found is None else heading(found)
     if not as_json:
         print(text)
-    elif spec.model.exactness != "exact":
+    elif kind_of(spec).exactness(spec) != "exact":
         print(text, file=sys.stderr)
 
 

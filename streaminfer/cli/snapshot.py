@@ -33,6 +33,7 @@ from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
 from streaminfer.spec import Drift, Spec, load_spec
+from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.lda.posterior import TopicsPosterior
@@ -201,7 +202,7 @@ def heading(found: PosteriorSnapshot) -> str:
 
 def how(spec: Spec) -> str:
     """The model, the method and how exact the posterior is."""
-    return f"{spec.kind} by {spec.inference.method}, {spec.model.exactness}"
+    return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec)}"
 
 
 def _topics(topics: TopicsPosterior) -> list[list[str]]:

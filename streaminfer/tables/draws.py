@@ -11,7 +11,8 @@ from streaminfer.models.targets import target_of
 from streaminfer.sampling import flat, pooling
 from streaminfer.sampling.chains.table import KERNELS
 from streaminfer.sampling.posterior import DrawsPosterior
-from streaminfer.sampling.shown import Sampled, Shown
+from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.shown import NOTHING, Sampled, Shown
 from streaminfer.spec import Spec
 from streaminfer.tables.table import Described
 from streaminfer.variational.held import Held
@@ -36,6 +37,19 @@ def sampled(snapshot: Snapshot) -> Sampled:
     if found is None:
         raise DomainError("a snapshot without the draws that its method makes")
     return found
+
+
+def is_shown(snapshot: Snapshot) -> bool:
+    """Whether a snapshot shows draws; the first only says what the first segment is."""
+    return sampled(snapshot).shown.segment != NOTHING
+
+
+def segment_of(snapshot: Snapshot, subposterior: int) -> Segment | None:
+    """The newest segment of a subposterior that is fixed."""
+    for each in sampled(snapshot).shown.segments:
+        if each.subposterior == subposterior:
+            return Segment(each.number, each.spans)
+    return None
 
 
 def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:

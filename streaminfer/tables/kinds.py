@@ -1,4 +1,4 @@
-"""The kinds of posterior: one of all events, one for each key, or topics of words. Only here they are told apart.
+"""The kinds of posterior: of all events, of each key, topics of words, or draws. Only here they are told apart.
 
 A keyed posterior and topics have rows, one for each key or word, beside their manifests.
 """
@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.lda.model import Lda
-from streaminfer.models.model import DomainError, Matrix, Model, Vector
+from streaminfer.models.model import DomainError, Matrix, Model, Posterior, Vector
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
+from streaminfer.tables import draws
 from streaminfer.tables.keyed import Keyed
 from streaminfer.tables.learning import KeyedLearning, Learning, SingleLearning, WhichShard, WordLearning
 from streaminfer.tables.pooled import model_of
@@ -57,6 +58,23 @@ class Kind(NamedTuple):
     """Whether statistics of rows give a posterior."""
     complete: Callable[[Spec, Arena, Snapshot], bool]
     """Whether the rows of a shard are those of a snapshot."""
+    posterior: Callable[[Spec, Snapshot], Posterior]
+    """The posterior that a snapshot gives, or that of a key; raises TypeError if it takes rows as well."""
+    exactness: Callable[[Spec], str]
+    """What the posterior is: `exact`, `sampled`, `bound` or `approximate`."""
+    n_scored: Callable[[Snapshot], int]
+    """How many events the score of a snapshot is the sum of."""
+    folding: Folding | None
+    """How it is folded from increments; None: it is made of draws."""
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self.row)
+
+
+class Folding(NamedTuple):
+    """How increments become a posterior."""
+
     table: Callable[[Spec, int], Table]
     """What a shard holds."""
     learning: Callable[[Spec, WhichShard], Learning]
@@ -64,19 +82,20 @@ class Kind(NamedTuple):
     tape_bytes: Callable[[Spec], int | None] = _any_bytes
     """Bytes of records after which a minibatch is cut; None: no other limit than that of all."""
 
-    @property
-    def has_rows(self) -> bool:
-        return bool(self.row)
-
-    @property
-    def scored(self) -> bool:
-        """Whether snapshots have a score: who folds keys has no events, and who has the events no posterior of keys."""
-        return self.together or not self.has_rows
-
 
 def kind_of(spec: Spec) -> Kind:
     """The kind of a spec's posterior."""
+    if spec.sampling is not None:
+        return DRAWS
     return WORDS if spec.words is not None else KEYED if spec.key is not None else SINGLE
+
+
+def folding_of(spec: Spec) -> Folding:
+    """How a spec's posterior is folded; raises TypeError if it is made of draws."""
+    folding = kind_of(spec).folding
+    if folding is None:
+        raise TypeError(f"the posterior of {spec.name} is made of draws, not of increments")
+    return folding
 
 
 def require_proper(model: Model, *statistics: Vector) -> None:
@@ -135,10 +154,36 @@ def _keyed(spec: Spec, _shard: int) -> Table:
     return Keyed(spec)
 
 
-SINGLE: Final = Kind("single", "", False, _size, _size, _check_posterior, _proper, _complete, _single, SingleLearning)
+def _posterior(spec: Spec, snapshot: Snapshot) -> Posterior:
+    model = model_of(spec, snapshot)
+    return model.posterior(method_of(spec.inference).published(model, spec.inference, snapshot))
+
+
+def _of_rows(spec: Spec, _snapshot: Snapshot) -> Posterior:
+    raise TypeError(f"the posterior of {spec.name} is that of all its words, which are not in a manifest")
+
+
+def _exactness(spec: Spec) -> str:
+    return spec.model.exactness
+
+
+def _all_events(snapshot: Snapshot) -> int:
+    return snapshot.n_events
+
+
+def _no_event(_snapshot: Snapshot) -> int:
+    """Who folds keys has no events, and who has the events no posterior of keys."""
+    return 0
+
+
+SINGLE: Final = Kind(
+    "single", "", False, _size, _size, _check_posterior, _proper, _complete, _posterior, _exactness, _all_events,
+    Folding(_single, SingleLearning),
+)  # fmt: skip
 KEYED: Final = Kind(
-    "keyed", "key", False, _size, _size, _check_posterior, _proper, _complete, _keyed, KeyedLearning, _bytes_of_keys
-)
+    "keyed", "key", False, _size, _size, _check_posterior, _proper, _complete, _posterior, _exactness, _no_event,
+    Folding(_keyed, KeyedLearning, _bytes_of_keys),
+)  # fmt: skip
 WORDS: Final = Kind(
     "words",
     "word",
@@ -148,7 +193,22 @@ WORDS: Final = Kind(
     check=_check_head,
     proper=lambda spec, rows: words.proper_rows(lda_of(spec), rows),
     complete=lambda spec, arena, snapshot: words.complete(lda_of(spec), Block(arena, snapshot)),
-    table=Words,
-    learning=WordLearning,
-    tape_bytes=lambda _: WORDS_BYTES,
+    posterior=_of_rows,
+    exactness=_exactness,
+    n_scored=_all_events,
+    folding=Folding(Words, WordLearning, lambda _: WORDS_BYTES),
+)
+DRAWS: Final = Kind(
+    "draws",
+    "",
+    False,
+    statistics_size=draws.statistics_size,
+    row_size=lambda _: 0,
+    check=draws.check,
+    proper=lambda _spec, _rows: True,
+    complete=_complete,
+    posterior=draws.posterior_of,
+    exactness=draws.exactness,
+    n_scored=lambda snapshot: draws.sampled(snapshot).shown.n_scored,
+    folding=None,
 )

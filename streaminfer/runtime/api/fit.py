@@ -19,7 +19,7 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
 from streaminfer.runtime.following.manifests import whole
 from streaminfer.spec import Spec, load_spec, parse_spec
 from streaminfer.tables import table_of
-from streaminfer.tables.kinds import KEYED, SINGLE, WORDS, kind_of, lda_of
+from streaminfer.tables.kinds import KEYED, SINGLE, WORDS, folding_of, kind_of, lda_of
 from streaminfer.tables.learning import Learning, Lesson, Taken
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting import rules
@@ -49,7 +49,7 @@ def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Rows) -> Pos
     shards = [Fitted(table_of(spec, i)) for i in range(spec.shards)]
     for shard in shards:
         shard.table.snapshot = epochs.met(shard.table.snapshot, {0: 0}, kept=True)
-    learning = kind_of(spec).learning(spec, partial(names.shard_of, spec))
+    learning = folding_of(spec).learning(spec, partial(names.shard_of, spec))
     for _ in range(n_epochs):
         _pass_over(spec, learning, shards, rows)
         for shard in shards:

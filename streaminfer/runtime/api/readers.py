@@ -11,7 +11,8 @@ from streaminfer.runtime.following.keys import KeyFollower
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.spec import Spec
 from streaminfer.spec.key import Key
-from streaminfer.tables.kinds import KEYED, SINGLE, WORDS, kind_of, lda_of
+from streaminfer.tables.draws import is_shown
+from streaminfer.tables.kinds import DRAWS, KEYED, SINGLE, WORDS, kind_of, lda_of
 from streaminfer.variational.lda.posterior import posterior_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
@@ -20,17 +21,23 @@ from streaminfer.wire.avro import Schemas
 class Reader:
     """Snapshots of a posterior as users have them."""
 
-    def __init__(self, source: Shards | KeyFollower, seen: Callable[[Snapshot], PosteriorSnapshot]) -> None:
-        self._source, self._seen = source, seen
+    def __init__(
+        self,
+        source: Shards | KeyFollower,
+        seen: Callable[[Snapshot], PosteriorSnapshot],
+        is_one: Callable[[Snapshot], bool] = lambda _: True,
+    ) -> None:
+        """`is_one` says whether a snapshot has a posterior."""
+        self._source, self._seen, self._is_one = source, seen, is_one
 
     def newest(self) -> PosteriorSnapshot | None:
         """The posterior as it is now; None if there is none yet."""
         found = self._source.catch_up()
-        return None if found is None else self._seen(found)
+        return None if found is None or not self._is_one(found) else self._seen(found)
 
     def poll(self, timeout: float) -> list[PosteriorSnapshot]:
         """Those that have come since the last call, oldest first."""
-        return [self._seen(snapshot) for snapshot in self._source.poll(timeout)]
+        return [self._seen(snapshot) for snapshot in self._source.poll(timeout) if self._is_one(snapshot)]
 
     def close(self) -> None:
         self._source.close()
@@ -73,8 +80,16 @@ def _words(spec: Spec, bus: Bus, key: str | None, schemas: Schemas) -> Reader:
     return Reader(shards, seen)
 
 
+def _draws(spec: Spec, bus: Bus, key: str | None, schemas: Schemas) -> Reader:
+    """Those that show draws: a first snapshot only fixes the first segment."""
+    if key is not None:
+        key_of(spec)
+    return Reader(Shards(spec, bus, schemas), lambda snapshot: PosteriorSnapshot(spec, snapshot), is_shown)
+
+
 _READERS: Final[Mapping[str, Callable[[Spec, Bus, str | None, Schemas], Reader]]] = {
     SINGLE.name: _single,
     KEYED.name: _keyed,
     WORDS.name: _words,
+    DRAWS.name: _draws,
 }

@@ -15,14 +15,13 @@ from streaminfer.models.checks import check
 from streaminfer.models.events import Checked, Events, Field
 from streaminfer.models.model import Moments, Posterior
 from streaminfer.runtime import names
-from streaminfer.runtime.api import prediction, topics_document
+from streaminfer.runtime.api import prediction, sampling_document, topics_document
 from streaminfer.runtime.api.frames import RowError, rows_of
 from streaminfer.runtime.plurals import counted
+from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import kind_of
-from streaminfer.tables.pooled import model_of
 from streaminfer.variational.lda.posterior import TopicsPosterior
-from streaminfer.variational.methods import method_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
 
@@ -108,6 +107,12 @@ class PosteriorSnapshot:
         return {"log_evidence": found.log_evidence, "n_alarms": found.n_alarms, "alarm_at": alarm_at}
 
     @property
+    def sampling(self) -> dict[str, Any] | None:
+        """Which draws the posterior is made of, and what is under way; None if it is not made of draws."""
+        found = self.snapshot.payload.sampled
+        return None if found is None else sampling_document.of(found, self.spec)
+
+    @property
     def vocabulary(self) -> list[str]:
         """The words of topics in the order of their bytes, as the columns of `topics` are."""
         return [] if self.topics is None else self.topics.vocabulary
@@ -116,8 +121,7 @@ class PosteriorSnapshot:
     def posterior(self) -> Posterior | TopicsPosterior:
         if self.topics is not None:
             return self.topics
-        model = model_of(self.spec, self.snapshot)
-        return model.posterior(method_of(self.spec.inference).published(model, self.spec.inference, self.snapshot))
+        return kind_of(self.spec).posterior(self.spec, self.snapshot)
 
     @cached_property
     def moments(self) -> dict[str, Moments]:
@@ -171,13 +175,18 @@ class PosteriorSnapshot:
         return self.posterior.log_evidence()
 
     def to_inference_data(self, rng: np.random.Generator | None = None, draws: int = 1000) -> Any:
-        """Draws as an ArviZ InferenceData (a DataTree) with one chain; needs the extra `arviz`."""
+        """Draws as an ArviZ InferenceData (a DataTree); needs the extra `arviz`.
+
+        A sampled posterior has the chains and draws that it was made of, any other one chain of `draws` draws.
+        """
         try:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError(
                 "to_inference_data needs ArviZ: pip install arviz-base, or '.[arviz]' in a clone of streaminfer"
             ) from error
+        if isinstance(self.posterior, DrawsPosterior):
+            return from_dict({"posterior": self.posterior.chains()})
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
 
@@ -194,9 +203,8 @@ class PosteriorSnapshot:
         document it is that of one half of its words given the other. `log_evidence` is another thing: there each event
         is predicted by all before it, those of its minibatch too, and by the prior as it is now.
         """
-        if self.n_events == 0 or not kind_of(self.spec).scored:
-            return None
-        return self.snapshot.counts.score / self.n_events
+        n_scored = kind_of(self.spec).n_scored(self.snapshot)
+        return self.snapshot.counts.score / n_scored if n_scored else None
 
     def _numbers(self) -> dict[str, Any]:
         """Parameters and natural parameters."""
@@ -208,12 +216,13 @@ class PosteriorSnapshot:
             }
         return {
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
-            "natural": plain(self.posterior.natural),
+            "natural": plain(self.posterior.natural) if len(self.posterior.natural) else None,
+            **({} if self.sampling is None else {"sampling": self.sampling}),
         }
 
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
-        snapshot, counts, model = self.snapshot, self.snapshot.counts, self.spec.model
+        snapshot, counts = self.snapshot, self.snapshot.counts
         return {
             "name": self.name,
             "key": self.key,
@@ -227,7 +236,7 @@ class PosteriorSnapshot:
             "n_unconverged": counts.n_unconverged,
             "n_dropped": counts.n_dropped,
             "staleness": counts.staleness,
-            "exactness": model.exactness,
+            "exactness": kind_of(self.spec).exactness(self.spec),
             "method": self.spec.inference.method,
             "model": self.spec.kind,
             "family": self.posterior.family,

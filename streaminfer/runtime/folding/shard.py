@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record
-from streaminfer.models.model import DomainError
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.dead_letters.store import letter_output
 from streaminfer.runtime.folding.parts import Parts
 from streaminfer.runtime.folding.restoring import Restored, Restoring
 from streaminfer.runtime.folding.store import Store
-from streaminfer.runtime.following import manifests
 from streaminfer.runtime.following.rows import decode
 from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.patience import Teller
@@ -35,7 +33,7 @@ from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import memoized, method_of
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot, dropped
-from streaminfer.wire import increments, key_records, snapshots
+from streaminfer.wire import increments, key_records
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.events.formats import max_events
@@ -61,7 +59,7 @@ class Shard:
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._data = names.data_topic(spec)
-        self._teller, self._headers = Teller(log), manifests.headers(spec)
+        self._teller, self._manifests = Teller(log), ManifestWriter(spec, bus, index, schemas)
         self.table = table_of(spec, index)
         self.published = self.table.snapshot
         keeping = self.table.keeping
@@ -260,7 +258,8 @@ class Shard:
         if self._store is not None and table.keeping is not None:
             kept, summary = self._store.changes(self.published, snapshot), table.keeping.summary(snapshot)
         positions = {} if member is None else {self.partition: Position(snapshot.read_to)}
-        written = [*self._letters, *self._leftovers, *kept, *self._rows(snapshot), *self._manifest(summary)]
+        manifest = self._manifests.outputs(summary, table.described(summary))
+        written = [*self._letters, *self._leftovers, *kept, *self._rows(snapshot), *manifest]
         self._owner.commit(written, positions, member)
         self._letters, self._leftovers, self.in_the_way = [], [], []
         self.urgent = False
@@ -271,7 +270,9 @@ class Shard:
         self._n_events[snapshot.version] = snapshot.n_events
         self._n_events.pop(snapshot.version - MOST_VERSIONS, None)
         kind = kind_of(self._spec)
-        self._metrics.tell(self.partition.index, snapshot, table.n_effective, kind.scored, kind.together)
+        self._metrics.tell(
+            self.partition.index, snapshot, table.n_effective, bool(kind.n_scored(snapshot)), kind.together
+        )
 
     def _rows(self, snapshot: Snapshot) -> list[Output]:
         """Rows that are gone, and rows that have changed."""
@@ -279,7 +280,7 @@ class Shard:
         gone = [Output(topic, None, key_records.record_key(*place), index) for place in sorted(self.table.rows.gone)]
         entries = list(self.table.rows.changed())
         rows = [key_records.encode(entry, snapshot.version, self._schemas) for entry in entries]
-        with self._readable(snapshot):
+        with self._manifests.readable(snapshot):
             if rows:
                 decode(self._spec, [entry.label for entry in entries], rows, self._schemas)
         self._metrics.dirty_keys.set(len(rows))
@@ -287,29 +288,6 @@ class Shard:
             Output(topic, row, key_records.record_key(entry.label, entry.clock), index)
             for entry, row in zip(entries, rows, strict=True)
         ]
-
-    def _manifest(self, snapshot: Snapshot) -> list[Output]:
-        """The records of a snapshot, its manifest last."""
-        topic, spec, said = names.topic(self._spec, "posterior"), self._spec, self.table.described(snapshot)
-        about = snapshots.About(spec.name, said.kind, said.family, spec.inference.method, said.exactness)
-        records = snapshots.encode(snapshot, said.natural, about, self._bus.max_record_bytes, self._schemas)
-        with self._readable(snapshot):
-            manifests.check_readable(spec, [data for _, data in records], self._schemas)
-        outputs = [Output(topic, data, key, self.partition.index) for key, data in records]
-        return [*outputs[:-1], replace(outputs[-1], headers=self._headers)]
-
-    @contextmanager
-    def _readable(self, snapshot: Snapshot) -> Iterator[None]:
-        """Around the reading of what is to be written: what no master could restore is never committed."""
-        try:
-            yield
-        except (WireError, DomainError) as error:
-            raise Fatal(
-                f"{names.topic(self._spec, 'posterior')}: version {snapshot.version} is not written: no master could "
-                f"restore it: {error}. The posterior on the bus stays at version {self.published.version}. This "
-                f"is a fault of "
-                "streaminfer or of your own model; please report it with the spec."
-            ) from error
 
     def verify(self) -> None:
         """Raises Unavailable if a snapshot was reported as committed and is not in the log."""

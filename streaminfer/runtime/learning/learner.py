@@ -18,7 +18,7 @@ from streaminfer.runtime.reading.passes import Passes
 from streaminfer.runtime.reading.tape import Minibatch
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
-from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.kinds import folding_of
 from streaminfer.tables.learning import Lesson, Taken
 from streaminfer.variational.forgetting import rules
 from streaminfer.variational.forgetting.reached import Reached
@@ -63,7 +63,7 @@ class Learner:
         self._batches = batches
         self._format = format_of(spec, schemas)
         self._forgetting = rules.of(spec.inference.forget)
-        self._learning = kind_of(spec).learning(spec, partial(names.shard_of, spec))
+        self._learning = folding_of(spec).learning(spec, partial(names.shard_of, spec))
 
     def learn(self, batch: Minibatch, reached: Reached = ()) -> list[Learned]:
         """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys.

@@ -25,7 +25,7 @@ from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.tables import table_of
-from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.kinds import folding_of, kind_of
 from streaminfer.variational import base, methods
 from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.increment import Increment
@@ -64,7 +64,7 @@ class Worker:
         self._spec, self._bus, self._clock, self._metrics = spec, bus, clock, metrics
         self._topic = names.data_topic(spec)
         self._kind = kind_of(spec)
-        self._tape_bytes = self._kind.tape_bytes(spec)
+        self._tape_bytes = folding_of(spec).tape_bytes(spec)
         self._layout = table_of(spec).layout
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows_of(spec, schemas))

@@ -12,9 +12,9 @@ from dataclasses import replace
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
 from streaminfer.models.targets import target_of
 from streaminfer.runtime import incarnation, names
-from streaminfer.runtime.folding.manifest import Manifests
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
+from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.next_segment import Ends
@@ -28,7 +28,6 @@ from streaminfer.sampling.shown import Fixed, Sampled
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import described, sampled, start, with_shown
 from streaminfer.variational.held import Held
-from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class SampledShard:
         self._gathered = Gathering(settings, size)
         self._watcher = Watcher(settings, self._gathered)
         self._ends = Ends(spec, settings, bus, clock)
-        self._manifests = Manifests(spec, bus, 0, schemas)
+        self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
         metrics.restores.inc()
 
@@ -140,7 +139,7 @@ class SampledShard:
         shown = showing.with_progress(shown, self._gathered, self._reader.positions())
         snapshot = with_shown(self.snapshot, shown)
         snapshot = replace(snapshot, version=self.published.version + 1, created_at=now_ms)
-        outputs = self._manifests.outputs(snapshot, described(self._spec, snapshot), self.published.version)
+        outputs = self._manifests.outputs(snapshot, described(self._spec, snapshot))
         self._owner.commit(outputs, {self.partition: Position(snapshot.version)}, member)
         self.published = self.snapshot = snapshot
         self._metrics.tell(0, snapshot, snapshot.n_effective, scored=shown.n_scored > 0)

@@ -15,8 +15,8 @@ from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.sampling.unit import OwnedUnit
 from streaminfer.runtime.telemetry import SamplerMetrics
-from streaminfer.sampling.segments import Segment
 from streaminfer.spec import Spec
+from streaminfer.tables import draws
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 
@@ -121,7 +121,7 @@ class Sampler:
     def _work_on(self) -> bool:
         """Whether any unit has more to do; they work in turn until the slice of time is over."""
         active = [unit for unit in self._units.values() if self._begin(unit)]
-        until, shown = self._clock() + SLICE_S, shown_by(self._follower.snapshot)
+        until, shown = self._clock() + SLICE_S, _shown_by(self._follower.snapshot)
         while active and self._clock() < until:
             for unit in list(active):
                 if not unit.advance(shown):
@@ -130,17 +130,17 @@ class Sampler:
 
     def _begin(self, unit: OwnedUnit) -> bool:
         """Gives a unit the work of the newest segment, if it is not through with it."""
-        segment = segment_of(self._follower.snapshot, unit.unit.subposterior)
-        if segment is None or not unit.wants(segment):
+        newest, subposterior = self._follower.snapshot, unit.unit.subposterior
+        segment = None if newest is None else draws.segment_of(newest, subposterior)
+        if newest is None or segment is None or not unit.wants(segment):
             return False
-        work = self._work.get(unit.unit.subposterior)
+        work = self._work.get(subposterior)
         if work is None or work.segment != segment:
             if work is not None:
                 work.close()
-            newest = self._follower.snapshot
-            topic_id = incarnation.check(self._spec, self._bus, [] if newest is None else [newest])
+            topic_id = incarnation.check(self._spec, self._bus, [newest])
             arguments = (self._spec, self._settings, self._bus, self._target, unit.unit, segment, topic_id)
-            work = self._work[unit.unit.subposterior] = SegmentWork(*arguments, self._schemas)
+            work = self._work[subposterior] = SegmentWork(*arguments, self._schemas)
             log.info("segment %d: %s positions", segment.number, f"{segment.size:,}")
         unit.begin(work)
         return True
@@ -162,11 +162,7 @@ class Sampler:
                 unit.verify()
 
 
-def segment_of(snapshot: Snapshot | None, subposterior: int) -> Segment | None:
-    """The newest segment of a subposterior that is fixed."""
-    raise NotImplementedError
-
-
-def shown_by(snapshot: Snapshot | None) -> Shown | None:
+def _shown_by(snapshot: Snapshot | None) -> Shown | None:
     """The draws of a complete segment, if a snapshot shows them."""
-    raise NotImplementedError
+    found = None if snapshot is None else draws.sampled(snapshot)
+    return Shown(found.shown.segment, found.draws) if found is not None and found.shown.complete else None

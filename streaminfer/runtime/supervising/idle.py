@@ -23,7 +23,7 @@ class IdleMark:
             writer.commit([], positions, group)
 
     def reached(self, snapshot: Snapshot | None) -> bool:
-        """Whether every partition's committed frontier is at its end or beyond, in the last pass.
+        """Whether every partition's committed frontier is at its end or beyond, in the last pass, and drawn from.
 
         A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
         fits it to those of before. A frontier of another topic, since made anew under its name, has reached nothing.
@@ -32,6 +32,8 @@ class IdleMark:
             return False
         frontier, counts = snapshot.frontier, snapshot.counts
         if frontier.epoch < self._last_epoch or frontier.topic_id not in {"", self._topic_id}:
+            return False
+        if snapshot.payload.sampled is not None and not snapshot.payload.sampled.shown.complete:
             return False
         there = [frontier.positions.get(index, -1) - end for index, end in self.ends.items()]
         fitted = not self._pooled or counts.n_pooled == counts.n_events or any(ahead > 0 for ahead in there)
