@@ -18,10 +18,10 @@ from streaminfer.wire.chains import check_numbers, require
 
 _COUNTS: Final = ("n_chains", "n_draws", "n_retained", "n_scored")
 _PLAIN: Final = ("segment", "complete", "cut", "n_draws", "size", "noise", "acceptance", "fraction", "n_scored")
-_CHAIN_BYTES: Final = 48
-"""The most bytes of a chain, of a span, and of a subposterior with its segment."""
-_SPAN_BYTES: Final = 32
-_SUBPOSTERIOR_BYTES: Final = 80
+_CHAIN_BYTES: Final = 32
+"""The most bytes of a chain, of a span, and of a subposterior or its segment."""
+_SPAN_BYTES: Final = 24
+_SUBPOSTERIOR_BYTES: Final = 40
 
 
 def fields(sampled: Sampled) -> dict[str, Any]:

@@ -9,18 +9,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streaminfer.models.model import Vector
+from streaminfer.sampling.pooling import MOST_BYTES
+from streaminfer.sampling.shown import Sampled
 from streaminfer.variational.counts import Totals
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import Clock, Clocks
 from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import drift_states, vectors
+from streaminfer.wire import drift_states, shown, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, Older
 from streaminfer.wire.increments import reached_of
@@ -68,10 +71,14 @@ class About:
 def encode(
     snapshot: Snapshot, natural: NDArray[np.float64], about: About, max_bytes: int, schemas: Schemas = DECLARED
 ) -> list[tuple[bytes, bytes]]:
-    """(key, record) of every chunk, the manifest last."""
-    held = _numbers(snapshot.payload)
+    """(key, record) of every chunk, the manifest last. Draws are in the place of natural parameters."""
+    held, sampled = _numbers(snapshot.payload), snapshot.payload.sampled
     state = None if snapshot.drift is None else _drift_fields(snapshot.drift)
     rest = ENVELOPE + (0 if state is None else len(state["state"]))
+    if sampled is not None:
+        rest, natural = rest + shown.most_bytes(sampled), sampled.draws.ravel()
+    if rest + vectors.NUMBER > max_bytes:
+        raise BadValue(f"a manifest of {rest} bytes does not fit into a record of {max_bytes}")
     pieces = vectors.split(np.concatenate([held, natural]), max_bytes - rest)
     last = len(pieces) - 1
     version = snapshot.version
@@ -127,6 +134,7 @@ def _manifest(
         "n_batches": held.n_batches,
         "prior": held.prior,
         "drift": state,
+        "sampling": None if held.sampled is None else shown.fields(held.sampled),
     }
 
 
@@ -139,20 +147,35 @@ def _drift_fields(state: watching.State) -> dict[str, Any]:
     }
 
 
+class _Layout(NamedTuple):
+    """How many numbers the statistics of a manifest have, how many clocks at most, and the numbers of a draw."""
+
+    size: int
+    most_clocks: int
+    draw_size: int | None
+
+
 class Assembler:
     """Turns the records of one posterior partition into snapshots, in their order.
 
     Versions only rise: what is not above the newest snapshot was appended again, by hand or from a part of a backup.
     But one that was made later is of a master that found no newer one: the log has gone back, and readers follow.
-    No row of a key or word is newer than its manifest, which comes after it.
+    No row of a key or word is newer than its manifest, which comes after it. If the posterior is made of draws, each
+    has `draw_size` numbers.
     """
 
     def __init__(
-        self, fingerprint: str, statistics_size: int, schemas: Schemas = DECLARED, most_clocks: int = 0
+        self,
+        fingerprint: str,
+        statistics_size: int,
+        schemas: Schemas = DECLARED,
+        most_clocks: int = 0,
+        draw_size: int | None = None,
     ) -> None:
         self._fingerprint, self._schemas = fingerprint, schemas
-        self._size, self._most_clocks = statistics_size, most_clocks
-        self._most = 64 * statistics_size + 8 * (statistics_size + CLOCK) * most_clocks + ENVELOPE
+        self._layout = _Layout(statistics_size, most_clocks, draw_size)
+        most_draws = 0 if draw_size is None else MOST_BYTES
+        self._most = 64 * statistics_size + 8 * (statistics_size + CLOCK) * most_clocks + most_draws + ENVELOPE
         """Bytes of chunks that are held: several times those of statistics and natural parameters, and the clocks'."""
         self._chunks: dict[int, tuple[int, bytes]] = {}
         self.newest = 0
@@ -195,19 +218,19 @@ class Assembler:
         if [version for version, _ in pieces] != versions[:-1]:
             return None
         payload = b"".join([*(piece for _, piece in pieces), value["payload"]])
-        found = _snapshot(value["version"], manifest, payload, self._size, self._most_clocks)
+        found = _snapshot(value["version"], manifest, payload, self._layout)
         self.newest, self._created_at = found.version, found.created_at
         return found
 
     def _hold(self, chunk: int, version: int, payload: bytes) -> None:
         self._chunks.pop(chunk, None)
         if sum(len(piece) for _, piece in self._chunks.values()) + len(payload) > self._most:
-            raise BadValue(f"chunks of more than {self._most} bytes, but the model has {self._size} statistics")
+            raise BadValue(f"chunks of more than {self._most} bytes, but the model has {self._layout.size} statistics")
         self._chunks[chunk] = (version, payload)
 
 
-def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Snapshot:
-    held, frontier = _held(manifest, payload, size, most_clocks), _frontier(manifest)
+def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, layout: _Layout) -> Snapshot:
+    held, frontier = _held(manifest, payload, layout), _frontier(manifest)
     created_at = _milliseconds(manifest["created_at"])
     if not 0 <= created_at < YEAR_10000:
         raise BadValue(f"a snapshot cannot be of the time {created_at}")
@@ -219,12 +242,12 @@ def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, size: i
     return Snapshot(manifest["fingerprint"], version, held, frontier, counts, drift, manifest["read_to"], created_at)
 
 
-def _held(manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: int) -> Held:
-    n_statistics = manifest["n_statistics"]
+def _held(manifest: Mapping[str, Any], payload: bytes, layout: _Layout) -> Held:
+    size, n_statistics = layout.size, manifest["n_statistics"]
     averaged = manifest["averaged"]
     n_clocks = _n_clocks(n_statistics - size * averaged, size)
     n_clocks = None if averaged and n_clocks != 0 else n_clocks
-    if n_clocks is None or n_clocks > most_clocks:
+    if n_clocks is None or n_clocks > layout.most_clocks:
         raise BadValue(f"{n_statistics} statistics, but the model has {size}")
     numbers = vectors.join([payload], len(payload) // 8)
     if len(numbers) < n_statistics:
@@ -236,7 +259,16 @@ def _held(manifest: Mapping[str, Any], payload: bytes, size: int, most_clocks: i
         average=numbers[size : 2 * size].copy() if averaged else None,
         n_batches=manifest["n_batches"],
         prior=manifest["prior"],
+        sampled=_sampled(manifest["sampling"], numbers[n_statistics:], layout.draw_size),
     )
+
+
+def _sampled(sampling: Mapping[str, Any] | None, numbers: Vector, draw_size: int | None) -> Sampled | None:
+    if sampling is None or draw_size is None:
+        if sampling is not None or draw_size is not None:
+            raise BadValue("sampling must be there if and only if the posterior is made of draws")
+        return None
+    return shown.sampled(sampling, numbers, draw_size)
 
 
 def _frontier(manifest: Mapping[str, Any]) -> Frontier:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from streaminfer.wire.errors import BadValue
 
 _LITTLE: Final = np.dtype("<f8")
+NUMBER: Final = _LITTLE.itemsize
+"""Bytes of a number."""
 
 
 def n_pieces(size: int, piece_bytes: int) -> int:
     """How many pieces `split` makes of N numbers."""
-    return max(1, -(-size // (piece_bytes // _LITTLE.itemsize)))
+    return max(1, -(-size // (piece_bytes // NUMBER)))
 
 
 def split(vector: NDArray[np.float64], piece_bytes: int) -> list[bytes]:
@@ -31,13 +33,13 @@ def pack(numbers: NDArray[np.float64]) -> bytes:
 
 def cut(data: bytes, piece_bytes: int) -> list[bytes]:
     """Bytes in pieces; at least one, maybe empty."""
-    step = piece_bytes - piece_bytes % _LITTLE.itemsize
+    step = piece_bytes - piece_bytes % NUMBER
     return [data[i : i + step] for i in range(0, len(data), step)] or [b""]
 
 
 def cut_together(data: Sequence[bytes], piece_bytes: int) -> list[list[bytes]]:
     """Several bytes in pieces of all together: each has a share of every one, maybe empty. Raises BadValue."""
-    if piece_bytes < _LITTLE.itemsize:
+    if piece_bytes < NUMBER:
         raise BadValue("a record has no room for numbers: what they are of is too large")
     whole, pieces, at = b"".join(data), [], 0
     ends = list(accumulate(map(len, data)))
@@ -51,8 +53,8 @@ def cut_together(data: Sequence[bytes], piece_bytes: int) -> list[list[bytes]]:
 def join(pieces: Sequence[bytes], size: int) -> NDArray[np.float64]:
     """The vector of `size` finite numbers that the pieces hold; raises BadValue."""
     data = b"".join(pieces)
-    if len(data) != size * _LITTLE.itemsize:
-        raise BadValue(f"{len(data)} bytes are not the {size * _LITTLE.itemsize} of {size} numbers")
+    if len(data) != size * NUMBER:
+        raise BadValue(f"{len(data)} bytes are not the {size * NUMBER} of {size} numbers")
     vector = np.frombuffer(data, dtype=_LITTLE).astype(np.float64)
     if not np.isfinite(vector).all():
         raise BadValue("a number is not finite")

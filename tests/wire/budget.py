@@ -16,6 +16,7 @@ INPUTS = {
     "increments.assemble, any parts": 4_000,
     "snapshots.add, arbitrary bytes": 10_000,
     "snapshots.add, mutated": 28_000,
+    "snapshots.add of draws, mutated": 8_000,
     "panes.add, arbitrary bytes": 2_000,
     "panes.add, mutated": 6_000,
     "draws.add, arbitrary bytes": 2_000,

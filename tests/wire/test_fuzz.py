@@ -18,6 +18,7 @@ from streaminfer.models.times import AHEAD_S
 from streaminfer.runtime.folding.parts import Parts
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.runtime.loading.readers import read_avro
+from streaminfer.sampling.shown import Sampled
 from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Layout, Pane
 from streaminfer.wire import dead_letters, draws, increments, panes, sampler_states, snapshots
@@ -28,7 +29,7 @@ from streaminfer.wire.events.json_events import EventFormat, decode_json
 from streaminfer.wire.events.rows import Table, pack
 from streaminfer.wire.panes import PanePlace, Shelf
 from streaminfer.wire.snapshots import Assembler, OtherSpec
-from tests.wire import chain_messages, test_draws, test_sampler_states
+from tests.wire import chain_messages, test_draws, test_sampled_snapshots, test_sampler_states
 from tests.wire.budget import INPUTS, PROMISED, examples
 from tests.wire.chain_messages import SIZE, UNIT
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
@@ -146,6 +147,29 @@ def test_panes_from_arbitrary_bytes(data: bytes) -> None:
 @given(mutated(PANES, LONGS))
 def test_panes_mutated(messages: list[bytes]) -> None:
     _add_panes(messages)
+
+
+SAMPLED = [
+    data for size in (1 << 20, snapshots.ENVELOPE + 500)
+    for _, data in snapshots.encode(
+        test_sampled_snapshots.snapshot(Sampled(chain_messages.VALUES, chain_messages.shown())), NATURAL, ABOUT, size
+    )
+]  # fmt: skip
+
+
+@examples("snapshots.add of draws, mutated")
+@given(mutated(SAMPLED, LONGS))
+def test_snapshots_of_draws_mutated(messages: list[bytes]) -> None:
+    assembler = test_sampled_snapshots.reader()
+    for data in messages:
+        with suppress(WireError, OtherSpec):
+            found = assembler.add(data)
+            if found is not None:
+                made = found.payload.sampled
+                assert made is not None
+                assert made.draws.shape[1] == SIZE
+                assert np.isfinite(made.draws).all()
+                assert min(made.shown.n_draws, *made.shown.counters, len(made.shown.chains)) >= 0
 
 
 DRAWS = [

@@ -11,6 +11,7 @@ from typing import Final
 from streaminfer.bus.protocol import Headers, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime.intact import value_of
+from streaminfer.sampling import flat
 from streaminfer.spec import Spec, meaning
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift.reaction import rule_of
@@ -33,8 +34,9 @@ def headers(spec: Spec) -> Headers:
 def assembler(spec: Spec, schemas: Schemas = DECLARED) -> Assembler:
     """What puts the snapshots of a spec's shard together."""
     kind, rule = kind_of(spec), rule_of(spec.inference, spec.drift)
-    most_clocks = 0 if rule is None or kind.has_rows else rule.most_clocks
-    return Assembler(spec.fingerprint, kind.statistics_size(spec), schemas, most_clocks)
+    draw_size = None if spec.sampling is None else flat.size(spec.target.shapes)
+    most_clocks = 0 if rule is None or kind.has_rows or draw_size is not None else rule.most_clocks
+    return Assembler(spec.fingerprint, kind.statistics_size(spec), schemas, most_clocks, draw_size)
 
 
 def check_readable(spec: Spec, records: Iterable[bytes], schemas: Schemas = DECLARED) -> None:
