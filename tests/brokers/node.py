@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tests.brokers.jars import cache, jars
 
-START_S = 60.0
-STOP_S = 30.0
+START_S = 120.0
+STOP_S = 60.0
 JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """A small heap, and a quick start rather than a quick broker."""
 

@@ -59,7 +59,7 @@ class Forked:
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._process.kill()
-        wait_for(lambda: self.exitcode is not None, "a killed process is gone", 10, 0.01)
+        wait_for(lambda: self.exitcode is not None, "a killed process is gone", interval=0.01)
 
 
 @dataclass

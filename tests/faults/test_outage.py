@@ -14,7 +14,7 @@ from tests.faults.watching import Watcher
 from tests.kafka_broker import LocalBroker, local_broker
 
 EVENTS = 20_000
-RECOVERY = 15.0
+RECOVERY = 30.0
 """Seconds from the broker's return until the posterior moves again."""
 GROWTH = 8 << 20
 """Bytes that a process may grow by, for buffers that its first failures make; a leak at every attempt is more."""
@@ -47,7 +47,7 @@ def test_who_starts_before_the_broker_waits_for_it(programs: Programs, broker: L
         assert program.err.count("Unable to bootstrap") == 1, "it is told once"
     broker.start()
     worker, up = started
-    assert up.process.wait(60) == 0, up.err
+    assert up.process.wait(120) == 0, up.err
     assert worker.end() == 0, worker.err
     case.check(document(spec, url))
 

@@ -103,7 +103,7 @@ def test_a_process_whose_name_was_taken_ends_when_it_wakes_up(programs: Programs
     running[service] = programs.start("run", service, spec, "--bus", bus_url, "--instance", f"{service}-0")
     stream.absorbs(1000)
     sleeper.send(signal.SIGCONT)
-    assert sleeper.process.wait(20) == 1
+    assert sleeper.process.wait(60) == 1
     assert f"{service}-0" in sleeper.err
     assert "Traceback" not in sleeper.err
 
