@@ -213,7 +213,7 @@ IN_EVERY_RUN = {
 }
 """Some dying before and some after; all of them in the long run."""
 
-EVENTS = {"embedded": 96, "kafka": 32}
+EVENTS = {"embedded": 48, "kafka": 24}
 EVENTS_LONG = {"embedded": 320, "kafka": 96}
 
 

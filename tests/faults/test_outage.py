@@ -91,8 +91,9 @@ def outlive(programs: Programs, broker: LocalBroker, seconds: float) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_minute_without_a_broker(programs: Programs, broker: LocalBroker) -> None:
-    outlive(programs, broker, 60)
+def test_half_a_minute_without_a_broker(programs: Programs, broker: LocalBroker) -> None:
+    """Three times the ten seconds after which sessions, transactions and requests of ours have ended."""
+    outlive(programs, broker, 30)
 
 
 @pytest.mark.long
