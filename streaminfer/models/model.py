@@ -272,6 +272,11 @@ def is_conjugate(model: Model) -> TypeGuard[Conjugate]:
     return hasattr(model, "statistics")
 
 
+def is_counting(model: Model) -> TypeGuard[Counting]:
+    """Whether a model's statistics say of how many events they are; asked for every increment, as above."""
+    return hasattr(model, "total_weight")
+
+
 def conjugate(model: Model) -> Conjugate:
     """The same model, where it is one whose statistics need no posterior."""
     if not is_conjugate(model):

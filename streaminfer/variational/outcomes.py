@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Counting, DomainError, Model
+from streaminfer.models.model import DomainError, Model, is_counting
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -56,7 +56,7 @@ def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcom
 
 def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether each row of statistics can be of N events, as far as the model can tell."""
-    if not isinstance(model, Counting):
+    if not is_counting(model):
         return np.ones(len(statistics), dtype=bool)
     return np.asarray(model.total_weight(statistics) <= counts * ROOM, dtype=bool)
 
