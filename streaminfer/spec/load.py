@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import yaml
 
 from streaminfer.models import MODELS
-from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
@@ -90,7 +89,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         spec = Spec(
-            str(name), Data(**data, schema_text=text), cast(Model, model), inference_section.made(inference),
+            str(name), Data(**data, schema_text=text), model, inference_section.made(inference),
             _plain(filled),
             None if drift is None else drift_section.made(drift), None if key is None else Key(**key),
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
-from streaminfer.models.model import AnyModel, Model
+from streaminfer.models.model import AnyModel
 from streaminfer.models.options import Text
 from streaminfer.spec import meaning
 from streaminfer.spec.avro_schema import derived, reduced
@@ -28,8 +28,7 @@ class Spec:
 
     name: str
     data: Data
-    model: Model
-    """A model of words is only what `AnyModel` says, and its posterior is asked of `words`."""
+    model: AnyModel
     inference: Inference
     document: Mapping[str, Any]
     drift: Drift | None = None
@@ -55,8 +54,7 @@ class Spec:
     @cached_property
     def words(self) -> Lda | None:
         """The model, where its parameters are by words."""
-        model: AnyModel = self.model
-        return model if isinstance(model, Lda) else None
+        return self.model if isinstance(self.model, Lda) else None
 
     @property
     def expires(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaminfer.models.model import Model, conjugate
+from streaminfer.models.model import Model, conjugate, with_posterior
 from streaminfer.spec import Spec
 from streaminfer.spec.key import prior_from, prior_text
 from streaminfer.variational import keyed
@@ -32,5 +32,5 @@ def pooled(spec: Spec, arena: Arena) -> str | None:
 def model_of(spec: Spec, snapshot: Snapshot) -> Model:
     """The spec's model, with the prior of a snapshot if it has one; raises DomainError if that is not a prior."""
     if snapshot.payload.prior is None or not spec.pooled:
-        return spec.model
+        return with_posterior(spec.model)
     return prior_from(conjugate(spec.model), snapshot.payload.prior)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from streaminfer.models.model import Model
+from streaminfer.models.model import AnyModel, Model
 from streaminfer.variational import epochs
 from streaminfer.variational.base import too_old
 from streaminfer.variational.drift import watching
@@ -26,7 +26,7 @@ LARGEST_SCORE: Final = 1e300
 """Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
 
 
-def start(model: Model, fingerprint: str) -> Snapshot:
+def start(model: AnyModel, fingerprint: str) -> Snapshot:
     """The prior: no event, no partition known."""
     return Snapshot(fingerprint, 0, Held(model.empty()))
 

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Matrix, Model, Vector, conjugate
+from streaminfer.models.model import AnyModel, Matrix, Vector, conjugate
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.forgetting.decay import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.frontier import Frontier
@@ -33,13 +33,13 @@ class LearnedKeys(NamedTuple):
     keys: ByKey
 
 
-def nothing(model: Model) -> LearnedKeys:
+def nothing(model: AnyModel) -> LearnedKeys:
     """Of no event."""
     return LearnedKeys(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
 
 
 def learn(
-    model: Model,
+    model: AnyModel,
     events: Matrix,
     labels: Sequence[bytes],
     groups: Groups,
@@ -96,7 +96,9 @@ class Rules:
         return math.inf if self.expire_after is None else 1000 * self.expire_after
 
 
-def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules) -> tuple[Snapshot, Outcome]:
+def add(
+    model: AnyModel, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules
+) -> tuple[Snapshot, Outcome]:
     """The fold of `fold.add` for each key of an increment; the arena is changed where the frontier moves.
 
     A key whose statistics give no posterior keeps what it had, and its events count as rejected.
@@ -173,7 +175,7 @@ class _Weighted(NamedTuple):
     newest: Vector
 
 
-def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
+def _merge(model: AnyModel, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
     """Folds all keys; returns how many events were rejected.
 
     Rows of several clocks are proper together where each is: their sum is of the events of all.
@@ -200,7 +202,7 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
 
 
 def _aged(
-    model: Model, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
+    model: AnyModel, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
 ) -> tuple[_Weighted, _Weighted]:
     """What is held of the keys and what comes to them, both as of the later of the two; see `forgetting`."""
     old = _held(model, arena, rows)
@@ -219,7 +221,7 @@ def _aged(
     return old, change
 
 
-def _held(model: Model, arena: Arena, rows: Rows) -> _Weighted:
+def _held(model: AnyModel, arena: Arena, rows: Rows) -> _Weighted:
     known = rows != NONE
     statistics = np.tile(model.empty(), (len(rows), 1))
     n_effective, newest = np.zeros(len(rows)), np.full(len(rows), -np.inf)
@@ -228,7 +230,7 @@ def _held(model: Model, arena: Arena, rows: Rows) -> _Weighted:
     return _Weighted(statistics, n_effective, newest)
 
 
-def _decayed(model: Model, held: _Weighted, halvings: Vector) -> _Weighted:
+def _decayed(model: AnyModel, held: _Weighted, halvings: Vector) -> _Weighted:
     """As `forgetting.decayed`, row by row."""
     weights = np.exp2(-halvings)
     n_effective = weights * held.n_effective
@@ -238,7 +240,7 @@ def _decayed(model: Model, held: _Weighted, halvings: Vector) -> _Weighted:
     return held._replace(statistics=statistics, n_effective=np.where(gone, 0.0, n_effective))
 
 
-def some(model: Model, arena: Arena, most: int) -> Matrix:
+def some(model: AnyModel, arena: Arena, most: int) -> Matrix:
     """The statistics (k, size) of at most N keys: those whose hashes are smallest, in the order of these.
 
     So they are the same whenever, and in whatever order, the keys have come.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Counting, DomainError, Model
+from streaminfer.models.model import AnyModel, Counting, DomainError, Model
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -54,7 +54,7 @@ def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcom
     return Outcome.FOLDED
 
 
-def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+def within(model: AnyModel, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether each row of statistics can be of N events, as far as the model can tell."""
     if not isinstance(model, Counting):
         return np.ones(len(statistics), dtype=bool)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaminfer.models.model import Filter, Matrix, Model, Vector
+from streaminfer.models.model import AnyModel, Filter, Matrix, Model, Vector
 from streaminfer.models.options import Option
 from streaminfer.variational.base import Base
 from streaminfer.variational.forgetting.decay import Forgetting
@@ -135,7 +135,7 @@ def base_of(model: Model, inference: Inference, snapshot: Snapshot) -> Base:
     return Base(snapshot.version, snapshot.n_events, statistics, model.posterior(statistics))
 
 
-def visits_cavity(model: Model, inference: Inference) -> bool:
+def visits_cavity(model: AnyModel, inference: Inference) -> bool:
     """Whether a later visit of a batch must know what the posterior has of it: batches of a filter."""
     return method_of(inference).keeps_batches and isinstance(model, Filter)
 
