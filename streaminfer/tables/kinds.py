@@ -70,7 +70,8 @@ class Kind(NamedTuple):
 
     @property
     def scored(self) -> bool:
-        """Whether snapshots have a score: who folds keys has no events, and who has the events no posterior of keys."""
+        """Whether snapshots have a score. With keys they have none: masters have no events, workers no posterior of
+        keys."""
         return self.together or not self.has_rows
 
 

@@ -138,7 +138,7 @@ class WordLearning:
             raise TypeError(f"{spec.kind} is not a model of words")
         self._spec, self._model, self._which = spec, spec.words, which
         self._starts = learning.starts_of(self._model)
-        learning.prepare(self._model)  # now, as later somebody expects a sign of life
+        learning.prepare(self._model)  # now, as it takes seconds and a worker must show signs of life
 
     def fits(self, events: Events) -> bool:
         labels = events.bagged.labels

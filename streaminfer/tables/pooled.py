@@ -1,4 +1,4 @@
-"""The prior of keys if it is fitted to them: it travels in manifests, so that everybody has the same."""
+"""The prior of keys if it is fitted to them: it travels in manifests, so that all readers have the same."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from streaminfer.variational.snapshot import Snapshot
 MAX_POOLED: Final = 1000
 """Keys that a pooled prior is fitted to."""
 MAX_POOLED_NUMBERS: Final = 30_000
-"""Statistics of them all: a fit of the slowest model takes 50 microseconds for each, and a master that is at it answers
-nobody."""
+"""Statistics of them all: a fit of the slowest model takes 50 microseconds for each, and meanwhile a master does not
+answer."""
 
 
 def pooled(spec: Spec, arena: Arena) -> str | None:

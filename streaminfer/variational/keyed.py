@@ -34,7 +34,7 @@ class LearnedKeys(NamedTuple):
 
 
 def nothing(model: AnyModel) -> LearnedKeys:
-    """Of no event."""
+    """What no event teaches."""
     return LearnedKeys(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
 
 
@@ -99,7 +99,7 @@ class Rules:
 def add(
     model: AnyModel, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules
 ) -> tuple[Snapshot, Outcome]:
-    """The fold of `fold.add` for each key of an increment; the arena is changed where the frontier moves.
+    """The fold of `fold.add` for each key of an increment; the arena is changed if the frontier moves.
 
     A key whose statistics give no posterior keeps what it had, and its events count as rejected.
     """
@@ -135,9 +135,9 @@ def _stamped(frontier: Frontier, partition: int, keys: ByKey) -> Frontier:
 def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapping[int, int]) -> Snapshot:
     """Drops at most N idle keys; `ends` are those of the data partitions.
 
-    The partition that is furthest behind says what time it is: while timestamps of a partition do not go back, whatever
-    comes of a key that is dropped here is too late for it, so it does not matter when this happens. A partition of
-    which nothing has been folded might have anything.
+    The partition that is furthest behind says what time it is. As long as timestamps of a partition do not go back, any
+    later event of a dropped key is too late for it. So it does not matter when this happens. A partition without a
+    folded event may still have anything.
     """
     positions, stamps = snapshot.frontier.positions, snapshot.frontier.stamps
     unknown = any(ends.get(p, 0) > at for p, at in positions.items() if p not in stamps)
@@ -153,9 +153,9 @@ def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapp
 
 
 def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
-    """Drops the keys of an increment of which all records are too late for what is held.
+    """Drops those keys of an increment whose records are all too late for what is held.
 
-    Only the key's own records count: others say nothing of it, as those of another partition may be far ahead.
+    Only the key's own records count: those of other keys may come from partitions that are far ahead.
     """
     if rules.expire_after is None or not keys.labels:
         return 0
@@ -178,7 +178,7 @@ class _Weighted(NamedTuple):
 def _merge(model: AnyModel, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
     """Folds all keys; returns how many events were rejected.
 
-    Rows of several clocks are proper together where each is: their sum is of the events of all.
+    Rows of several clocks are proper together if each is: their sum has the events of all.
     """
     clock = rules.clock(increment.provenance.partition)
     rows = arena.find(keys.labels, clock)

@@ -37,9 +37,10 @@ _MOVED: Final = {Outcome.FOLDED, Outcome.DAMPED, Outcome.REJECTED}
 
 
 def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcome:
-    """Where an increment stands to the frontier of its partition, (epoch, position).
+    """How an increment stands to the frontier of its partition, (epoch, position).
 
-    Once the ends are fixed none may reach beyond them from before, and in no pass but the last any may begin there.
+    Once the ends are fixed, an increment that begins before an end must not reach beyond it. Only in the last pass may
+    one begin at an end.
     """
     frontier, came = snapshot.frontier, increment.provenance
     position = frontier.positions.get(came.partition)
