@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from streaminfer.models.model import DomainError
-from streaminfer.models.targets import target_of
 from streaminfer.sampling import flat, pooling
 from streaminfer.sampling.chains.table import KERNELS
 from streaminfer.sampling.posterior import DrawsPosterior
@@ -23,12 +22,12 @@ from streaminfer.variational.snapshot import Snapshot
 
 def statistics_size(spec: Spec) -> int:
     """Numbers of the statistics in a manifest."""
-    return pooling.statistics_size(flat.size(target_of(spec.model).shapes))
+    return pooling.statistics_size(flat.size(spec.target.shapes))
 
 
 def start(spec: Spec) -> Snapshot:
     """The snapshot before any draw."""
-    size = flat.size(target_of(spec.model).shapes)
+    size = flat.size(spec.target.shapes)
     held = Held(np.zeros(statistics_size(spec)), sampled=Sampled(np.empty((0, size))))
     return Snapshot(spec.fingerprint, 0, held)
 
@@ -71,7 +70,7 @@ def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
     """The posterior that draws give; raises DomainError if their numbers do not fit together."""
     found = sampled(snapshot)
     by_chain = tuple(chain.n_retained for chain in found.shown.chains)
-    return DrawsPosterior(target_of(spec.model), snapshot.payload.statistics, found.draws, by_chain)
+    return DrawsPosterior(spec.target, snapshot.payload.statistics, found.draws, by_chain)
 
 
 def check(spec: Spec, snapshot: Snapshot) -> None:
