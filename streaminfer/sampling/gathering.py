@@ -10,8 +10,9 @@ import numpy as np
 
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.pooling import Chain
+from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.units import Unit
+from streaminfer.sampling.units import Span, Unit
 
 KEPT: Final = 2
 """Segments that are held."""
@@ -105,6 +106,24 @@ class Gathering:
     def chains(self, subposterior: int, segment: int) -> list[Chain]:
         """The draws of a segment by chain."""
         return [window.chain(self._size) for window in self.windows(subposterior, segment).values()]
+
+    def followed(self, subposterior: int) -> Segment | None:
+        """With a stream, the newest segment that all chains have draws of, and the positions that all have passed."""
+        first = subposterior * self._settings.chains
+        units = [self._windows[unit] for unit in range(first, first + self._settings.chains)]
+        if not all(units):
+            return None
+        newest = [held[max(held)].newest for held in units]
+        known = [draws for draws in newest if draws is not None]
+        if len(known) < len(units):
+            return None
+        number = min(draws.segment for draws in known)
+        partitions = set.intersection(*({span.partition for span in draws.frontier} for draws in known))
+        spans = [
+            [span for draws in known for span in draws.frontier if span.partition == p] for p in sorted(partitions)
+        ]
+        least = tuple(Span(each[0].partition, each[0].start, min(span.end for span in each)) for each in spans)
+        return Segment(number, least)
 
     def newest(self) -> dict[int, tuple[int, Window]]:
         """Of each unit its newest segment and what it has of it."""

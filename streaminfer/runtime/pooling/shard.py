@@ -82,8 +82,25 @@ class SampledShard:
 
     def look(self, now_ms: int) -> bool:
         """Fixes the next segments and shows new draws; whether it must be committed at once."""
+        if self._settings.source == "stream":
+            self._follow()
+            return self._show()
         fixed = self._ends.look() and self._fix(now_ms)
         return self._show() or fixed
+
+    def _follow(self) -> None:
+        """The segments of chains that go along the stream, as far as all of them have come."""
+        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        reached = self._gathered.followed(0)
+        if reached is None:
+            return
+        shown, frontier = sampled(self.snapshot).shown, self.snapshot.frontier
+        before = shown.segments[0] if shown.segments else None
+        if before is None or (before.number, before.spans) != reached:
+            fixed = Fixed(0, reached.number, reached.spans, 0)
+            positions = {span.partition: span.end for span in reached.spans}
+            frontier = replace(frontier, positions=positions, topic_id=topic_id)
+            self.snapshot = replace(with_shown(self.snapshot, replace(shown, segments=(fixed,))), frontier=frontier)
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""

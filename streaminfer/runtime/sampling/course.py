@@ -191,6 +191,9 @@ class Course:
         )
         return made, block
 
+    def before_commit(self) -> None:
+        """Nothing: dead letters of the segment were written before its first block."""
+
     def committed(self, now: SamplerState) -> None:
         """All of this is on the bus."""
         self._state, self.begun, self._drawn = now, True, []

@@ -128,7 +128,10 @@ class Sampler:
         return bool(active)
 
     def _begin(self, unit: OwnedUnit) -> bool:
-        """Gives a unit the work of the newest segment, if it is not through with it."""
+        """Gives a unit the work of the newest segment, if it is not through with it; or the stream."""
+        if self._settings.source == "stream":
+            unit.go_along(self._clock)
+            return True
         newest, subposterior = self._follower.snapshot, unit.unit.subposterior
         segment = None if newest is None else draws.segment_of(newest, subposterior)
         if newest is None or segment is None or not unit.wants(segment):

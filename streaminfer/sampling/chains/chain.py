@@ -86,7 +86,8 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
     """One block of steps; raises Diverged after MOST_UNDONE steps in a row that left the finite numbers."""
     kernel, warmup = kernel_of(prepared), prepared.setup.warmup
     learned = kernel.learns_until(prepared)
-    end = min(each for each in (chain.step + kernel.block, learned, warmup, _end(prepared)) if each > chain.step)
+    length = 1 if prepared.settings.source == "stream" else kernel.block
+    end = min(each for each in (chain.step + length, learned, warmup, _end(prepared)) if each > chain.step)
     rng = prepared.key.generator(chain.block)
     block = kernel.steps(prepared, chain.state, rng, end - chain.step, chain.step < learned)
     if kernel.undone(block.state) >= MOST_UNDONE:
