@@ -23,6 +23,7 @@ from benchmarks.processes import Failed, running
 from benchmarks.proof import sum_of_squares
 from benchmarks.workload import Workload, matrix, spec
 from streaminfer.bus.connect import open_bus
+from streaminfer.models.model import with_posterior
 from streaminfer.runtime import names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.spec import Spec, load_spec
@@ -61,7 +62,9 @@ def absorb(ours: Ours, work: Workload, workers: int = 1) -> Outcome:
         stack.callback(follower.close)
         start(stack, ours, work.partitions, workers)
         first, last = follow(follower, work.events)
-    return outcome(first, last, work.events, sum_of_squares(ours.spec.model, last.payload.statistics, matrix(work)))
+    return outcome(
+        first, last, work.events, sum_of_squares(with_posterior(ours.spec.model), last.payload.statistics, matrix(work))
+    )
 
 
 def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Outcome:

@@ -1,17 +1,24 @@
-"""What tests of every folder may need: a real Kafka broker, once for all processes of a test run.
+"""What tests of every folder may need: a real Kafka broker, once for all processes of a test run, and their order.
 
-BLAS has one thread in each of these processes, as in a worker: more would wait for each other on shared cores.
+BLAS has one thread in each of these processes, as in a worker: more would wait for each other on shared cores. Bytecode
+is kept: hundreds of programs are started, and without it each of them compiles the package again.
 """
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streaminfer.__main__ import pin_threads
 
 pin_threads()  # before numpy is there
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-from tests.brokers.sharing import Run, shared_address  # noqa: E402
+from tests import scheduling  # noqa: E402
+from tests.brokers.sharing import Run, run_folder, shared_address  # noqa: E402
 
 RUN = pytest.StashKey[Run]()
 
@@ -24,6 +31,27 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].end()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        scheduling.sort(items)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist tells what was collected
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if getattr(session.config, "workerinput", {}).get("workerid") == "gw0":
+        scheduling.write_groups(session.items, _groups())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    return scheduling.scheduler(config, log, _groups()) if config.getvalue("dist") == "loadgroup" else None
+
+
+def _groups() -> Path:
+    return run_folder() / "groups.json"
 
 
 @pytest.fixture(scope="session")

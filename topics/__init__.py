@@ -40,7 +40,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A framed data format: its schema, None where each spec has its own, and the id without a registry."""
+    """A framed data format: its schema, None if each spec has its own, and the id without a registry."""
 
     schema: str | None
     schema_id: int

@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.contenders.task import Outcome, Task, received, tell
 from benchmarks.proof import sum_of_squares
 from benchmarks.workload import matrix, spec
+from streaminfer.models.model import with_posterior
 from streaminfer.spec import parse_spec
 from streaminfer.variational import fold, methods
 from streaminfer.variational.counts import Counts
@@ -20,7 +21,7 @@ from streaminfer.variational.increment import Change, Increment, Provenance
 
 def main(task: Task) -> Outcome:
     made = parse_spec(json.loads(spec("bench", task.work)))
-    model, inference, events = made.model, made.inference, matrix(task.work)
+    model, inference, events = with_posterior(made.model), made.inference, matrix(task.work)
     snapshot = replace(fold.start(model, made.fingerprint), frontier=Frontier({0: 0}))
     began = time.time()
     for batch in np.split(events, range(inference.minibatch, len(events), inference.minibatch)):

@@ -267,13 +267,30 @@ def predicts(model: AnyModel) -> TypeGuard[Predicts]:
     return hasattr(model, "inputs")
 
 
-def is_conjugate(model: Model) -> TypeGuard[Conjugate]:
+def has_posterior(model: AnyModel) -> TypeGuard[Model]:
+    """Whether one vector of statistics gives a posterior."""
+    return hasattr(model, "posterior")
+
+
+def with_posterior(model: AnyModel) -> Model:
+    """The same model, if one vector of its statistics gives a posterior; raises TypeError if not."""
+    if not has_posterior(model):
+        raise TypeError(f"{model.kind} has a posterior of many rows of statistics, not of one")
+    return model
+
+
+def is_conjugate(model: AnyModel) -> TypeGuard[Conjugate]:
     """Whether a model's statistics need no posterior; asked for every minibatch, where isinstance costs a tenth."""
     return hasattr(model, "statistics")
 
 
-def conjugate(model: Model) -> Conjugate:
-    """The same model, where it is one whose statistics need no posterior."""
+def is_counting(model: AnyModel) -> TypeGuard[Counting]:
+    """Whether a model's statistics say of how many events they are; asked for every increment, as above."""
+    return hasattr(model, "total_weight")
+
+
+def conjugate(model: AnyModel) -> Conjugate:
+    """The same model, if its statistics need no posterior; raises TypeError if they do."""
     if not is_conjugate(model):
         raise TypeError(f"{model.kind} is not a conjugate model")
     return model

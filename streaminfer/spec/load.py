@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import yaml
 
 from streaminfer.models import MODELS
-from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
@@ -96,7 +95,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
         said, sampling = sampler.made(inference) if sampled else (inference_section.made(inference), None)
         spec = Spec(
-            str(name), Data(**data, schema_text=text), cast(Model, model), said, _plain(filled),
+            str(name), Data(**data, schema_text=text), model, said, _plain(filled),
             None if drift is None else drift_section.made(drift), None if key is None else Key(**key), sampling,
         )  # fmt: skip
         fields = spec.event_fields

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
-from streaminfer.models.model import AnyModel, Model
+from streaminfer.models.model import AnyModel
 from streaminfer.models.options import Text
 from streaminfer.models.targets import target_of
 from streaminfer.sampling.settings import Settings
@@ -30,8 +30,7 @@ class Spec:
 
     name: str
     data: Data
-    model: Model
-    """A model of words is only what `AnyModel` says, and its posterior is asked of `words`."""
+    model: AnyModel
     inference: Inference
     document: Mapping[str, Any]
     drift: Drift | None = None
@@ -59,8 +58,7 @@ class Spec:
     @cached_property
     def words(self) -> Lda | None:
         """The model, where its parameters are by words."""
-        model: AnyModel = self.model
-        return model if isinstance(model, Lda) else None
+        return self.model if isinstance(self.model, Lda) else None
 
     @cached_property
     def target(self) -> Any:

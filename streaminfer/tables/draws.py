@@ -7,26 +7,27 @@ from dataclasses import replace
 import numpy as np
 
 from streaminfer.models.model import DomainError
-from streaminfer.models.targets import target_of
 from streaminfer.sampling import flat, pooling
 from streaminfer.sampling.chains.table import KERNELS
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.showing import Showing
 from streaminfer.sampling.shown import NOTHING, Sampled, Shown
 from streaminfer.spec import Spec
 from streaminfer.tables.table import Described
+from streaminfer.variational.counts import Totals
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
 
 
 def statistics_size(spec: Spec) -> int:
     """Numbers of the statistics in a manifest."""
-    return pooling.statistics_size(flat.size(target_of(spec.model).shapes))
+    return pooling.statistics_size(flat.size(spec.target.shapes))
 
 
 def start(spec: Spec) -> Snapshot:
     """The snapshot before any draw."""
-    size = flat.size(target_of(spec.model).shapes)
+    size = flat.size(spec.target.shapes)
     held = Held(np.zeros(statistics_size(spec)), sampled=Sampled(np.empty((0, size))))
     return Snapshot(spec.fingerprint, 0, held)
 
@@ -58,11 +59,18 @@ def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:
     return replace(snapshot, payload=replace(held, sampled=Sampled(sampled(snapshot).draws, shown)))
 
 
+def snapshot_of(spec: Spec, showing: Showing) -> Snapshot:
+    """A first version that shows some draws."""
+    held = Held(showing.statistics, sampled=Sampled(showing.draws, showing.shown))
+    counts = Totals(n_events=showing.n_events, n_dead_lettered=showing.n_dead_lettered, score=showing.score)
+    return Snapshot(spec.fingerprint, 1, held, counts=counts)
+
+
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
     """The posterior that draws give; raises DomainError if their numbers do not fit together."""
     found = sampled(snapshot)
     by_chain = tuple(chain.n_retained for chain in found.shown.chains)
-    return DrawsPosterior(target_of(spec.model), snapshot.payload.statistics, found.draws, by_chain)
+    return DrawsPosterior(spec.target, snapshot.payload.statistics, found.draws, by_chain)
 
 
 def check(spec: Spec, snapshot: Snapshot) -> None:

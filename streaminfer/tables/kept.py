@@ -121,7 +121,7 @@ class KeptPanes:
 
 
 class KeptBatches:
-    """The batches of memoized, by partition and where they begin; none ever goes. See `table.Keeping`."""
+    """The batches of memoized, by partition and first position; none ever goes. See `table.Keeping`."""
 
     what, most, least, columns = "batches", MOST_BATCHES, 0, False
 

@@ -23,7 +23,7 @@ GROWTH: Final = 1.25
 
 
 class Keyed:
-    """See `table.Table`. A pooled prior is fitted to the keys, and travels in manifests: so everybody has the same."""
+    """See `table.Table`. A pooled prior is fitted to the keys, and travels in manifests: all readers have the same."""
 
     keeping = None
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.lda.model import Lda
-from streaminfer.models.model import DomainError, Matrix, Model, Posterior, Vector
+from streaminfer.models.model import DomainError, Matrix, Model, Posterior, Vector, with_posterior
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
 from streaminfer.tables import draws
@@ -121,9 +121,9 @@ def _check_posterior(spec: Spec, snapshot: Snapshot) -> None:
     """All that a master or worker goes on from, and what is published."""
     _check_average(spec, snapshot)
     model_of(spec, snapshot)
-    method, held = method_of(spec.inference), snapshot.payload
-    derived = (each(spec.model, spec.inference, snapshot) for each in (method.iterate, method.published))
-    require_proper(spec.model, held.statistics, *(clock.statistics for clock in held.clocks.values()), *derived)
+    model, method, held = with_posterior(spec.model), method_of(spec.inference), snapshot.payload
+    derived = (each(model, spec.inference, snapshot) for each in (method.iterate, method.published))
+    require_proper(model, held.statistics, *(clock.statistics for clock in held.clocks.values()), *derived)
 
 
 def _check_head(spec: Spec, snapshot: Snapshot) -> None:

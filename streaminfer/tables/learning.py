@@ -9,7 +9,7 @@ import numpy as np
 
 from streaminfer.models.events import Events
 from streaminfer.models.lda.model import INCREMENT_BYTES, word_bytes
-from streaminfer.models.model import Vector
+from streaminfer.models.model import Vector, with_posterior
 from streaminfer.spec import Spec
 from streaminfer.variational import base, keyed, methods
 from streaminfer.variational.counts import Counts
@@ -65,7 +65,8 @@ class SingleLearning:
 
     def __init__(self, spec: Spec, _which: WhichShard) -> None:
         self._spec, self._forgetting = spec, rules.of(spec.inference.forget)
-        self._base = base.prior(spec.model)
+        self._model = with_posterior(spec.model)
+        self._base = base.prior(self._model)
 
     def fits(self, events: Events) -> bool:
         return True
@@ -75,19 +76,19 @@ class SingleLearning:
         if self._forgetting is not None and len(events):
             weights = self._forgetting.weights(len(events), taken.places)
         if shards and shards[0].snapshot.version != self._base.version:
-            self._base = methods.base_of(spec.model, spec.inference, shards[0].snapshot)
-        step = methods.learn(spec.model, spec.inference, self._base, events, weights, own)
+            self._base = methods.base_of(self._model, spec.inference, shards[0].snapshot)
+        step = methods.learn(self._model, spec.inference, self._base, events, weights, own)
         counts = Counts(len(events), n_unconverged=step.n_unconverged, score=step.score)
         return [Lesson(self._base.version, counts, Change(step.statistics))]
 
     def nothing(self) -> Lesson:
-        return Lesson(self._base.version, Counts(), Change(self._spec.model.empty()))
+        return Lesson(self._base.version, Counts(), Change(self._model.empty()))
 
     def dated(self, increment: Increment, taken: Taken) -> Increment:
         events = taken.events.numbers
         if self._forgetting is None or not len(events):
             return increment
-        return self._forgetting.dated(self._spec.model, increment, events, taken.places)
+        return self._forgetting.dated(self._model, increment, events, taken.places)
 
 
 class KeyedLearning:
@@ -137,7 +138,7 @@ class WordLearning:
             raise TypeError(f"{spec.kind} is not a model of words")
         self._spec, self._model, self._which = spec, spec.words, which
         self._starts = learning.starts_of(self._model)
-        learning.prepare(self._model)  # now, as later somebody expects a sign of life
+        learning.prepare(self._model)  # now, as it takes seconds and a worker must show signs of life
 
     def fits(self, events: Events) -> bool:
         labels = events.bagged.labels

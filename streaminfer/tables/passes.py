@@ -10,7 +10,7 @@ from streaminfer.variational.snapshot import Snapshot
 
 
 def unfixed(inference: Inference, snapshot: Snapshot) -> bool:
-    """Whether there are several passes and nothing says yet where each ends."""
+    """Whether there are several passes and their ends are not fixed yet."""
     return inference.n_epochs > 1 and not snapshot.frontier.ends
 
 

@@ -1,10 +1,10 @@
-"""The prior of keys if it is fitted to them: it travels in manifests, so that everybody has the same."""
+"""The prior of keys if it is fitted to them: it travels in manifests, so that all readers have the same."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from streaminfer.models.model import Model, conjugate
+from streaminfer.models.model import Model, conjugate, with_posterior
 from streaminfer.spec import Spec
 from streaminfer.spec.key import prior_from, prior_text
 from streaminfer.variational import keyed
@@ -14,8 +14,8 @@ from streaminfer.variational.snapshot import Snapshot
 MAX_POOLED: Final = 1000
 """Keys that a pooled prior is fitted to."""
 MAX_POOLED_NUMBERS: Final = 30_000
-"""Statistics of them all: a fit of the slowest model takes 50 microseconds for each, and a master that is at it answers
-nobody."""
+"""Statistics of them all: a fit of the slowest model takes 50 microseconds for each, and meanwhile a master does not
+answer."""
 
 
 def pooled(spec: Spec, arena: Arena) -> str | None:
@@ -32,5 +32,5 @@ def pooled(spec: Spec, arena: Arena) -> str | None:
 def model_of(spec: Spec, snapshot: Snapshot) -> Model:
     """The spec's model, with the prior of a snapshot if it has one; raises DomainError if that is not a prior."""
     if snapshot.payload.prior is None or not spec.pooled:
-        return spec.model
+        return with_posterior(spec.model)
     return prior_from(conjugate(spec.model), snapshot.payload.prior)

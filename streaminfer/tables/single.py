@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from streaminfer.models.model import with_posterior
 from streaminfer.spec import Spec
 from streaminfer.tables import passes
 from streaminfer.tables.kept import keeping_of
@@ -25,14 +26,14 @@ class Single:
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._forgetting = spec, rule_of(spec.inference, spec.drift)
-        self._method = method_of(spec.inference)
+        self._model, self._method = with_posterior(spec.model), method_of(spec.inference)
         self.rows = Arena(0)
-        self.layout = Layout(spec.model.size, spec.inference.by_time, spec.inference.windowed)
-        self.keeping = keeping_of(spec.model, spec.inference)
+        self.layout = Layout(self._model.size, spec.inference.by_time, spec.inference.windowed)
+        self.keeping = keeping_of(self._model, spec.inference)
         self.snapshot = self.start()
 
     def start(self) -> Snapshot:
-        return fold.start(self._spec.model, self._spec.fingerprint)
+        return fold.start(self._model, self._spec.fingerprint)
 
     def clear(self) -> None:
         self.rows = Arena(0)
@@ -53,7 +54,7 @@ class Single:
     def fold(self, increment: Increment, fresh_from: int, base_events: int) -> Outcome:
         spec = self._spec
         self.snapshot, outcome = fold.add(
-            spec.model, self.snapshot, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
+            self._model, self.snapshot, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
         )
         return outcome
 
@@ -84,6 +85,6 @@ class Single:
         return self.snapshot.n_effective
 
     def described(self, snapshot: Snapshot) -> Described:
-        spec, model = self._spec, self._spec.model
+        spec, model = self._spec, self._model
         posterior = model.posterior(self._method.published(model, spec.inference, snapshot))
         return Described(spec.kind, posterior.family, model.exactness, posterior.natural)

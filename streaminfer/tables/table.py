@@ -1,7 +1,7 @@
 """What one shard of a posterior is: a snapshot, the rows of its keys or words, and what every kind of it can do.
 
-A posterior is a fold over a log. What is folded differs by kind (one posterior, one for each key, topics of words); how
-it is read, owned, followed and committed does not. Whoever does that asks a table, and never which kind it is.
+A posterior is a fold over a log. What is folded differs by kind: one posterior, one for each key, topics of words. How
+it is read, owned, followed and committed does not differ. That code asks a table, and never which kind it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streaminfer.variational.snapshot import Snapshot
 
 
 class Place(NamedTuple):
-    """Where something is kept apart: by which clock or data partition, and the index of a pane or begin of a batch."""
+    """The place of a pane or batch: its clock or data partition, and its index there or its first position."""
 
     clock: int
     at: int

@@ -65,7 +65,7 @@ class Arena:
         return float(self.n_effective[: len(self.labels)].sum())
 
     def find(self, labels: Sequence[bytes], clock: int) -> Rows:
-        """The rows of keys by one clock, NONE for one that is not there."""
+        """The rows of keys by one clock; NONE for a key without a row."""
         found = self.firsts(labels)
         left = np.flatnonzero(found != NONE)
         while left.size:
@@ -110,7 +110,7 @@ class Arena:
         return map(self._entry, np.flatnonzero(self.dirty[: len(self.labels)]).tolist())
 
     def of(self, label: bytes) -> Iterator[Entry]:
-        """The rows of a key that is there."""
+        """The rows of a key that has some."""
         row = self.rows[label]
         while row != NONE:
             yield self._entry(row)

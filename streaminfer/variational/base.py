@@ -24,8 +24,9 @@ def prior(model: Model) -> Base:
 def too_old(model: AnyModel, n_events: int, base_events: int) -> bool:
     """Whether more events came after a base than it had itself, beyond those that a model wants in their order.
 
-    So an approximate posterior starts serially, and more minibatches may be learned side by side the more is known:
-    eight from one vague prior would each explain all that they see by themselves, and their sum would be wrong.
+    So an approximate posterior starts serially, and the more is known, the more minibatches may be learned side by
+    side. Eight minibatches from one vague prior would each explain all that they see by themselves. Their sum would be
+    wrong.
     """
     return n_events - base_events > side_by_side(model, base_events)
 
@@ -36,6 +37,6 @@ def side_by_side(model: AnyModel, base_events: int) -> int:
 
 
 def cavity(model: Model, base: Base, own: Vector) -> Base:
-    """A base without the statistics of one of its batches, where they are additive; raises DomainError."""
+    """A base without the statistics of one of its batches, if they are additive; raises DomainError."""
     statistics = base.statistics - own
     return base._replace(statistics=statistics, posterior=model.posterior(statistics))

@@ -1,8 +1,8 @@
 """Several passes over the data: the frontier is (epoch, position).
 
-The first pass takes what is there until the data comes to rest. Then the ends are fixed, and every pass goes from the
-partitions' starts to these ends. The last pass goes on beyond them, with whatever came later. A partition that is met
-after the ends were fixed starts where it ends, so nothing of it is seen before the last pass.
+The first pass takes the data that arrives until no more comes. Then the ends are fixed, and every pass goes from the
+partitions' starts to these ends. The last pass goes on beyond them, with all that came later. A partition that is met
+after the ends were fixed has its end at its start, so none of its events are seen before the last pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPTION: Final = Option(
 
 
 def met(snapshot: Snapshot, found: Mapping[int, int], kept: bool) -> Snapshot:
-    """A snapshot that knows partitions, each from its first frontier on; `kept` where the starts matter later."""
+    """A snapshot that knows partitions, each from its first frontier on; `kept` if the starts matter later."""
     known = snapshot.frontier
     new = {index: start for index, start in found.items() if index not in known.positions}
     if not new:
@@ -46,7 +46,7 @@ def fixed(snapshot: Snapshot, ends: Mapping[int, int]) -> Snapshot:
 
 
 def turned(snapshot: Snapshot, n_epochs: int) -> Snapshot:
-    """A snapshot at the start of the next pass where this one is at its end and another is to come."""
+    """A snapshot at the start of the next pass if this one is at its end and another is to come."""
     frontier = snapshot.frontier
     while (
         frontier.ends
@@ -60,7 +60,7 @@ def turned(snapshot: Snapshot, n_epochs: int) -> Snapshot:
 
 
 def is_first(epoch: int, begin: int, end: int | None) -> bool:
-    """Whether positions from `begin` on were never passed before, where passes end at `end`."""
+    """Whether positions from `begin` on were never passed before, if passes end at `end`."""
     return epoch == 0 or (end is not None and begin >= end)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from streaminfer.models.model import Model
+from streaminfer.models.model import AnyModel, Model
 from streaminfer.variational import epochs
 from streaminfer.variational.base import too_old
 from streaminfer.variational.drift import watching
@@ -23,10 +23,10 @@ from streaminfer.variational.settings import PLAIN, Drift, Inference
 from streaminfer.variational.snapshot import Snapshot, dropped
 
 LARGEST_SCORE: Final = 1e300
-"""Of a snapshot, whatever its sign: so that those of a thousand shards have a sum."""
+"""The largest score of a snapshot, of either sign: so that the scores of a thousand shards have a sum."""
 
 
-def start(model: Model, fingerprint: str) -> Snapshot:
+def start(model: AnyModel, fingerprint: str) -> Snapshot:
     """The prior: no event, no partition known."""
     return Snapshot(fingerprint, 0, Held(model.empty()))
 
@@ -99,7 +99,7 @@ def _bounded(score: float) -> float:
 
 
 def _reacting(snapshot: Snapshot, forgetting: Forgetting | None, watch: Drift | None) -> Forgetting | None:
-    """How earlier events are forgotten now: faster for a while after an alarm, where the spec says so."""
+    """How earlier events are forgotten now: faster for a while after an alarm, if the spec says so."""
     seen = snapshot.drift
     if forgetting is None or watch is None or watch.react is None or seen is None or seen.n_alarms == 0:
         return forgetting

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Matrix, Model, Vector, conjugate
+from streaminfer.models.model import AnyModel, Matrix, Vector, conjugate
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.forgetting.decay import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.frontier import Frontier
@@ -33,13 +33,13 @@ class LearnedKeys(NamedTuple):
     keys: ByKey
 
 
-def nothing(model: Model) -> LearnedKeys:
-    """Of no event."""
+def nothing(model: AnyModel) -> LearnedKeys:
+    """What no event teaches."""
     return LearnedKeys(np.empty((0, model.size)), ByKey((), *(np.empty(0) for _ in range(5))))
 
 
 def learn(
-    model: Model,
+    model: AnyModel,
     events: Matrix,
     labels: Sequence[bytes],
     groups: Groups,
@@ -96,8 +96,10 @@ class Rules:
         return math.inf if self.expire_after is None else 1000 * self.expire_after
 
 
-def add(model: Model, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules) -> tuple[Snapshot, Outcome]:
-    """The fold of `fold.add` for each key of an increment; the arena is changed where the frontier moves.
+def add(
+    model: AnyModel, arena: Arena, snapshot: Snapshot, increment: Increment, rules: Rules
+) -> tuple[Snapshot, Outcome]:
+    """The fold of `fold.add` for each key of an increment; the arena is changed if the frontier moves.
 
     A key whose statistics give no posterior keeps what it had, and its events count as rejected.
     """
@@ -133,9 +135,9 @@ def _stamped(frontier: Frontier, partition: int, keys: ByKey) -> Frontier:
 def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapping[int, int]) -> Snapshot:
     """Drops at most N idle keys; `ends` are those of the data partitions.
 
-    The partition that is furthest behind says what time it is: while timestamps of a partition do not go back, whatever
-    comes of a key that is dropped here is too late for it, so it does not matter when this happens. A partition of
-    which nothing has been folded might have anything.
+    The partition that is furthest behind says what time it is. As long as timestamps of a partition do not go back, any
+    later event of a dropped key is too late for it. So it does not matter when this happens. A partition without a
+    folded event may still have anything.
     """
     positions, stamps = snapshot.frontier.positions, snapshot.frontier.stamps
     unknown = any(ends.get(p, 0) > at for p, at in positions.items() if p not in stamps)
@@ -151,9 +153,9 @@ def expire(arena: Arena, snapshot: Snapshot, rules: Rules, most: int, ends: Mapp
 
 
 def _expire_returning(arena: Arena, keys: ByKey, rules: Rules) -> int:
-    """Drops the keys of an increment of which all records are too late for what is held.
+    """Drops those keys of an increment whose records are all too late for what is held.
 
-    Only the key's own records count: others say nothing of it, as those of another partition may be far ahead.
+    Only the key's own records count: those of other keys may come from partitions that are far ahead.
     """
     if rules.expire_after is None or not keys.labels:
         return 0
@@ -173,10 +175,10 @@ class _Weighted(NamedTuple):
     newest: Vector
 
 
-def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
+def _merge(model: AnyModel, arena: Arena, increment: Increment, keys: ByKey, rules: Rules) -> int:
     """Folds all keys; returns how many events were rejected.
 
-    Rows of several clocks are proper together where each is: their sum is of the events of all.
+    Rows of several clocks are proper together if each is: their sum has the events of all.
     """
     clock = rules.clock(increment.provenance.partition)
     rows = arena.find(keys.labels, clock)
@@ -200,7 +202,7 @@ def _merge(model: Model, arena: Arena, increment: Increment, keys: ByKey, rules:
 
 
 def _aged(
-    model: Model, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
+    model: AnyModel, arena: Arena, rows: Rows, increment: Increment, keys: ByKey, forgetting: Forgetting | None
 ) -> tuple[_Weighted, _Weighted]:
     """What is held of the keys and what comes to them, both as of the later of the two; see `forgetting`."""
     old = _held(model, arena, rows)
@@ -219,7 +221,7 @@ def _aged(
     return old, change
 
 
-def _held(model: Model, arena: Arena, rows: Rows) -> _Weighted:
+def _held(model: AnyModel, arena: Arena, rows: Rows) -> _Weighted:
     known = rows != NONE
     statistics = np.tile(model.empty(), (len(rows), 1))
     n_effective, newest = np.zeros(len(rows)), np.full(len(rows), -np.inf)
@@ -228,7 +230,7 @@ def _held(model: Model, arena: Arena, rows: Rows) -> _Weighted:
     return _Weighted(statistics, n_effective, newest)
 
 
-def _decayed(model: Model, held: _Weighted, halvings: Vector) -> _Weighted:
+def _decayed(model: AnyModel, held: _Weighted, halvings: Vector) -> _Weighted:
     """As `forgetting.decayed`, row by row."""
     weights = np.exp2(-halvings)
     n_effective = weights * held.n_effective
@@ -238,7 +240,7 @@ def _decayed(model: Model, held: _Weighted, halvings: Vector) -> _Weighted:
     return held._replace(statistics=statistics, n_effective=np.where(gone, 0.0, n_effective))
 
 
-def some(model: Model, arena: Arena, most: int) -> Matrix:
+def some(model: AnyModel, arena: Arena, most: int) -> Matrix:
     """The statistics (k, size) of at most N keys: those whose hashes are smallest, in the order of these.
 
     So they are the same whenever, and in whatever order, the keys have come.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Counting, DomainError, Model
+from streaminfer.models.model import AnyModel, DomainError, Model, is_counting
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 
@@ -37,9 +37,10 @@ _MOVED: Final = {Outcome.FOLDED, Outcome.DAMPED, Outcome.REJECTED}
 
 
 def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcome:
-    """Where an increment stands to the frontier of its partition, (epoch, position).
+    """How an increment stands to the frontier of its partition, (epoch, position).
 
-    Once the ends are fixed none may reach beyond them from before, and in no pass but the last any may begin there.
+    Once the ends are fixed, an increment that begins before an end must not reach beyond it. Only in the last pass may
+    one begin at an end.
     """
     frontier, came = snapshot.frontier, increment.provenance
     position = frontier.positions.get(came.partition)
@@ -54,9 +55,9 @@ def place(snapshot: Snapshot, increment: Increment, n_epochs: int = 1) -> Outcom
     return Outcome.FOLDED
 
 
-def within(model: Model, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+def within(model: AnyModel, statistics: NDArray[np.float64], counts: float | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether each row of statistics can be of N events, as far as the model can tell."""
-    if not isinstance(model, Counting):
+    if not is_counting(model):
         return np.ones(len(statistics), dtype=bool)
     return np.asarray(model.total_weight(statistics) <= counts * ROOM, dtype=bool)
 

@@ -31,7 +31,7 @@ class StepSize:
         return float(((TAU if self.tau is None else self.tau) + t) ** -(self.kappa or KAPPA))
 
     def left(self, n: int) -> float:
-        """What n steps leave of where they began: (1 - rho_1) ... (1 - rho_n)."""
+        """The share of their start that n steps leave: (1 - rho_1) ... (1 - rho_n)."""
         if self.constant is not None:
             return (1 - self.constant) ** n
         total, (blocks, rest) = 0.0, divmod(n, BLOCK)

@@ -23,7 +23,7 @@ class Node(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Batches in the order of the positions where they begin."""
+    """Batches in the order of their first positions."""
 
     begins: tuple[int, ...] = ()
     root: Node | None = None
@@ -52,13 +52,13 @@ class Tree(NamedTuple):
 
 
 def find(begins: Sequence[int], begin: int) -> int | None:
-    """Where a position is among ascending ones."""
+    """The place of a position among ascending ones."""
     i = bisect_left(begins, begin)
     return i if i < len(begins) and begins[i] == begin else None
 
 
 def of(model: Model, batches: Panes) -> Tree:
-    """A tree of batches by where they begin."""
+    """A tree of batches by their first positions."""
     begins = tuple(sorted(batches))
     level: list[Node] = [Node(batches[begin]) for begin in begins]
     while len(level) > 1:
@@ -82,7 +82,7 @@ def placed(model: Model, tree: Tree, begin: int, batch: Pane) -> Tree:
 
 
 def changes(old: Tree, new: Tree) -> dict[int, Pane]:
-    """The batches of `new` by where they begin that are not the same in `old`; it has all of those of `old`."""
+    """The batches of `new`, by first position, that are not the same in `old`; `new` has all of those of `old`."""
     return {new.begins[i]: pane for i, pane in _changed(old.root, old.height, new.root, new.height, 0)}
 
 
@@ -108,7 +108,7 @@ def _joined(model: Model, left: Node, right: Node | None) -> Node:
 def _changed(
     old: Node | None, old_height: int, new: Node | None, height: int, first: int
 ) -> Iterator[tuple[int, Pane]]:
-    """Number and batch of the leaves below `new`, of which `first` is the first, that are not those below `old`."""
+    """Number and batch of the leaves below `new`, from number `first` on, that are not those below `old`."""
     if new is None or new is old:
         return
     if height == 0:

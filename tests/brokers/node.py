@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -12,12 +14,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tests.brokers.jars import jars
+from tests.brokers.jars import cache, jars
 
-START_S = 60.0
-STOP_S = 30.0
+START_S = 120.0
+STOP_S = 60.0
 JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """A small heap, and a quick start rather than a quick broker."""
+
+
+def classes() -> Path:
+    """The archive of a broker's classes for the Java that is installed; see classes.py, which makes it."""
+    java = Path(shutil.which("java") or "java").resolve()
+    version = f"{java} {java.stat().st_mtime_ns if java.exists() else 0}"
+    return cache() / f"classes-{hashlib.sha256(version.encode()).hexdigest()[:12]}.jsa"
 
 
 class Node:
@@ -54,10 +63,10 @@ class Node:
         assert self._process is not None
         assert self._process.wait(START_S) == 0, f"the node was not formatted:\n{self.log}"
 
-    def launch(self) -> None:
-        """Starts the node without waiting for it."""
+    def launch(self, *options: str) -> None:
+        """Starts the node without waiting for it, with these options of Java in place of the archive of classes."""
         assert not self.running, "the node runs already"
-        self._process = self._java("kafka.Kafka", "server.properties")
+        self._process = self._java("kafka.Kafka", "server.properties", options=options)
 
     def start(self) -> None:
         self.launch()
@@ -77,23 +86,30 @@ class Node:
             self._process.kill()
             self._process.wait()
 
-    def stop(self) -> None:
+    def stop(self, patience: float = STOP_S) -> None:
         """Ends the node in order (SIGTERM): it hands over what it leads."""
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_S)
+                self._process.wait(patience)
             except subprocess.TimeoutExpired as error:
                 self.kill()
-                raise AssertionError(f"the node did not stop within {STOP_S:g} s") from error
+                raise AssertionError(f"the node did not stop within {patience:g} s") from error
 
     @property
     def log(self) -> str:
         return (self._folder / "broker.log").read_text(errors="replace")[-4000:]
 
-    def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def _java(self, *arguments: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")), str(os.getpid())]
-        command = [*launcher, *JAVA, "-cp", f"{self._jars}/*", *arguments]
+        command = [
+            *launcher,
+            *JAVA,
+            *(options or [f"-XX:SharedArchiveFile={classes()}"]),
+            "-cp",
+            f"{self._jars}/*",
+            *arguments,
+        ]
         with (self._folder / "broker.log").open("ab") as log:
             # A session of its own: Ctrl-C is for who started it, who then ends it in order.
             return subprocess.Popen(

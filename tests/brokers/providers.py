@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.brokers.classes import keep_classes
 from tests.brokers.local import SETTINGS, copies, local_broker
 
 IMAGE = "confluentinc/cp-kafka:8.1.0"
@@ -23,6 +24,7 @@ def any_broker() -> Iterator[str]:
         with container() as address:
             yield address
     else:
+        keep_classes()
         with local_broker() as broker:
             yield broker.address
 

@@ -45,9 +45,14 @@ class Run:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def run_folder() -> Path:
+    """The directory of the test run that this process belongs to."""
+    return Path(os.environ[RUN])
+
+
 def shared_address() -> str:
     """The address of this run's broker; the first who asks starts it. Fails with the keeper's message."""
-    folder = Path(os.environ[RUN])
+    folder = run_folder()
     address, failure = folder / "address", folder / "failure"
     with (folder / "start").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,7 +16,7 @@ from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Member, Partition, Topic
 
 P0 = Partition("t", 0)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class NoTopics:

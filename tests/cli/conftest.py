@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from streaminfer.cli import main
 from tests.faults.buses import params
 from tests.faults.programs import Programs, programs
 
@@ -14,6 +19,17 @@ __all__ = ["programs"]
 
 SPEC = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}, inference: {minibatch: 10}}\n"
 ONES, ZEROS = 70, 30
+
+
+class Called(NamedTuple):
+    """What a command wrote."""
+
+    out: str
+    err: str
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Workplace:
@@ -24,6 +40,20 @@ class Workplace:
         self.spec, self.data = folder / "coin.yaml", folder / "coin.csv"
         self.spec.write_text(SPEC)
         self.data.write_text("y\n" + "1\n" * ONES + "0\n" * ZEROS)
+
+    def call(self, *arguments: object, code: int = 0) -> Called:
+        """A command in this process, where nothing depends on its being another; it must end with this code."""
+        out, err = StringIO(), StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(self.folder)
+            for name in ("STREAMINFER_BUS", "STREAMINFER_HTTP_TOKEN"):
+                patch.delenv(name, raising=False)
+            try:
+                found: object = main([str(argument) for argument in arguments])
+            except SystemExit as end:  # argparse's way
+                found = end.code or 0
+        assert found == code, f"{arguments[0]} ended with {found}, not {code}:\n{err.getvalue()}"
+        return Called(out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(params=params(later=("kafka",)))

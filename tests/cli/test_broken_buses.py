@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.cli.conftest import Workplace
-from tests.faults.programs import Programs, free_port
+from tests.faults.programs import Programs, free_port, wait_for
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -30,13 +30,29 @@ def limited(programs: Programs, *arguments: object, script: str = LIMITED) -> su
         env=programs.environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
 
 def warnings(text: str) -> list[str]:
     return [line for line in text.splitlines() if " WARNING " in line]
+
+
+def begun(programs: Programs, command: list[object]) -> subprocess.Popen[bytes]:
+    """A program in the background that has written its first warning."""
+    with (programs.folder / "told").open("wb") as told:
+        up = subprocess.Popen(
+            list(map(str, command)), cwd=programs.folder, env=programs.environment, stdout=subprocess.DEVNULL,
+            stderr=told,
+        )  # fmt: skip
+    wait_for(lambda: up.poll() is not None or bool(warnings(told_by(programs))), "it says what it waits for")
+    return up
+
+
+def told_by(programs: Programs) -> str:
+    """What that program has written so far."""
+    return (programs.folder / "told").read_text()
 
 
 def test_produce_gives_up_on_a_disk_that_is_full(programs: Programs, workplace: Workplace) -> None:
@@ -58,14 +74,12 @@ def test_up_waits_on_a_disk_that_is_full_in_few_words(programs: Programs, workpl
     large.write_text("y,pad\n" + f"1,{'x' * 100}\n" * 20_000)
     bus = f"embedded:{programs.folder / 'bus'}"
     command = [sys.executable, "-P", "-c", LIMITED, "up", workplace.spec, "--data", large, "--until-idle", "--bus", bus]
-    up = subprocess.Popen(
-        list(map(str, command)), cwd=programs.folder, env=programs.environment, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(10)
+    up = begun(programs, command)
+    time.sleep(5)
     assert up.poll() is None
     up.terminate()
-    _, told = up.communicate(timeout=30)
-    assert up.returncode == 1
+    assert up.wait(60) == 1
+    told = told_by(programs)
     assert "Traceback" not in told
     assert "ended with exit code" not in told, "services wait too"
     assert 1 <= len(warnings(told)) <= 6, told
@@ -84,20 +98,13 @@ def test_up_that_starts_on_a_full_disk_waits_until_there_is_room(programs: Progr
     options = ["--bus-timeout", 1, "--bus", bus]
     assert limited(programs, "topics", workplace.spec, "--apply", *options, script=NARROW).returncode == 1
     command = [sys.executable, "-P", "-c", NARROW, "up", workplace.spec, "--data", workplace.data, "--until-idle"]
-    up = subprocess.Popen(
-        list(map(str, [*command, *options])),
-        cwd=programs.folder,
-        env=programs.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(8)
+    up = begun(programs, [*command, *options])
+    time.sleep(3)
     assert up.poll() is None, "it waits for longer than --bus-timeout"
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     resource.prlimit(up.pid, resource.RLIMIT_FSIZE, unlimited)
-    _, told = up.communicate(timeout=60)
-    assert up.returncode == 0, told
+    code, told = up.wait(120), told_by(programs)
+    assert code == 0, told
     (waiting,) = warnings(told)
     assert "waiting for the bus: " in waiting
     assert "disk" in waiting
@@ -109,12 +116,13 @@ def test_a_broker_that_does_not_exist(programs: Programs, workplace: Workplace) 
     for command in (["topics"], ["up", "--until-idle"]):
         began = time.monotonic()
         program = programs.run(command[0], workplace.spec, *command[1:], "--bus", url, "--bus-timeout", 1, code=1)
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < 60
         waiting, last = program.err.splitlines()
         assert "waiting for the bus for at most 1 s: " in waiting
         assert last.startswith("streaminfer: the bus cannot be used: ")
         assert "Unable to bootstrap" in last
         assert "Gave up after" in last
+    wait_for(lambda: serving.err.endswith("\n"), "it says what it waits for")
     assert serving.alive
     assert len(serving.err.splitlines()) == 1, serving.err
     assert serving.end() == 0

@@ -18,7 +18,7 @@ TOPICS = ["coin.events", "coin.increments", "coin.posterior", "coin.dead-letters
 
 
 def test_topics_are_shown_and_made(workplace: Workplace, bus_url: str) -> None:
-    run = workplace.programs.run
+    run = workplace.call
     open_bus(bus_url).close()
     missing = run("topics", workplace.spec, "--bus", bus_url).out.splitlines()
     assert missing[0].split() == ["topic", "partitions", "cleanup", "retention", "records", "status"]
@@ -40,19 +40,19 @@ def test_topics_are_shown_and_made(workplace: Workplace, bus_url: str) -> None:
 
 
 def test_validate_prints_a_spec_that_means_the_same(workplace: Workplace) -> None:
-    text = workplace.programs.run("validate", workplace.spec).out
+    text = workplace.call("validate", workplace.spec).out
     filled = workplace.folder / "filled.yaml"
     filled.write_text(text)
     original, again = load_spec(workplace.spec), load_spec(filled)
     assert again.fingerprint == original.fingerprint
     assert again.document == original.document == yaml.safe_load(text)
     assert text.startswith(f"# fingerprint {original.fingerprint}\n")
-    (document,) = workplace.programs.run("validate", workplace.spec, "--json").documents
+    (document,) = workplace.call("validate", workplace.spec, "--json").documents
     assert document == {"fingerprint": original.fingerprint, "spec": original.document}
 
 
 def test_validate_prints_a_schema_that_specs_follow(workplace: Workplace) -> None:
-    schema = json.loads(workplace.programs.run("validate", "--schema").out)
+    schema = json.loads(workplace.call("validate", "--schema").out)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     assert validator.is_valid(yaml.safe_load(SPEC))

@@ -28,7 +28,7 @@ def towns(workplace: Workplace, shared_bus_url: str) -> Path:
 
 def test_pages_of_keys(workplace: Workplace, towns: Path, shared_bus_url: str) -> None:
     arguments = ("snapshot", towns, "--json", "--limit", 4, "--after", TOWNS[9], "--bus", shared_bus_url)
-    found = workplace.programs.run(*arguments).documents
+    found = workplace.call(*arguments).documents
     assert [(each["name"], each["key"], each["n_events"]) for each in found] == [
         ("towns", TOWNS[i], i + 1) for i in range(10, 14)
     ]
@@ -40,7 +40,7 @@ def test_pages_of_keys(workplace: Workplace, towns: Path, shared_bus_url: str) -
 
 
 def test_one_key(workplace: Workplace, towns: Path, shared_bus_url: str) -> None:
-    program = workplace.programs.run("snapshot", towns, "--json", "--key", TOWNS[6], "--bus", shared_bus_url)
+    program = workplace.call("snapshot", towns, "--json", "--key", TOWNS[6], "--bus", shared_bus_url)
     (document,) = program.documents
     assert (document["key"], document["n_events"], document["natural"]) == (TOWNS[6], 7, [8.0, 1.0])
     with connect(shared_bus_url) as bus:
@@ -49,7 +49,7 @@ def test_one_key(workplace: Workplace, towns: Path, shared_bus_url: str) -> None
 
 
 def test_an_unknown_key(workplace: Workplace, towns: Path, shared_bus_url: str) -> None:
-    program = workplace.programs.run("snapshot", towns, "--json", "--key", "x", "--bus", shared_bus_url, code=1)
+    program = workplace.call("snapshot", towns, "--json", "--key", "x", "--bus", shared_bus_url, code=1)
     assert program.out == ""
     assert f"no town 'x' in the posterior 'towns' on {shared_bus_url}: no event has it" in program.err
 
@@ -63,7 +63,7 @@ WRONG = {
 
 @pytest.mark.parametrize("rule", WRONG)
 def test_what_does_not_go_together(rule: str, workplace: Workplace, towns: Path, shared_bus_url: str) -> None:
-    program = workplace.programs.run("snapshot", *WRONG[rule], "--bus", shared_bus_url, code=2)
+    program = workplace.call("snapshot", *WRONG[rule], "--bus", shared_bus_url, code=2)
     assert rule in program.err
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streaminfer import connect, load_spec
-from tests.cli.conftest import Workplace
-from tests.faults.programs import ROOT, Program
+from tests.cli.conftest import Called, Workplace
+from tests.faults.programs import ROOT
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -37,12 +37,12 @@ class Shop:
     """Specs whose posteriors are on one bus, and `predict` there."""
 
     def __init__(self, workplace: Workplace, url: str) -> None:
-        self.folder, self.url, self._programs = workplace.folder, url, workplace.programs
+        self.folder, self.url, self._workplace = workplace.folder, url, workplace
         for name, text in SPECS.items():
             self.spec(name).write_text(text)
         for name, text in DATA.items():
             data = self.file(f"{name}-data.csv", text)
-            self._programs.run("up", self.spec(name), "--data", data, "--until-idle", "--bus", url)
+            workplace.programs.run("up", self.spec(name), "--data", data, "--until-idle", "--bus", url)
 
     def spec(self, name: str) -> Path:
         return self.folder / f"{name}.yaml"
@@ -52,8 +52,8 @@ class Shop:
         path.write_text(text)
         return path
 
-    def predict(self, name: str, file: object, *more: object, code: int = 0) -> Program:
-        return self._programs.run("predict", self.spec(name), file, "--bus", self.url, *more, code=code)
+    def predict(self, name: str, file: object, *more: object, code: int = 0) -> Called:
+        return self._workplace.call("predict", self.spec(name), file, "--bus", self.url, *more, code=code)
 
 
 @pytest.fixture(scope="module")

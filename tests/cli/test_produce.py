@@ -24,6 +24,8 @@ from tests.faults.programs import Programs, wait_for
 pytestmark = pytest.mark.xdist_group("processes")
 
 ROWS = 150_000
+SLOWLY = ("--rate", 20_000)
+"""So that it is in the middle of its rows when it is killed, however late that is."""
 
 
 def values(url: str, partition: int | None = None) -> list[bytes | None]:
@@ -58,7 +60,7 @@ def test_killed_in_the_middle_and_started_again_it_repeats_nothing(
     lines = [f'{{"y": {i % 2}, "i": {i}}}' for i in range(ROWS)]
     with gzip.open(file, "wt", 1) if ending.endswith("gz") else file.open("w") as out:
         out.write("\n".join(lines) + "\n")
-    killed = programs.start("produce", workplace.spec, file, "--json", "--bus", bus_url)
+    killed = programs.start("produce", workplace.spec, file, "--json", *SLOWLY, "--bus", bus_url)
     wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
     killed.end(signal.SIGKILL)
     before = on_the_bus(bus_url)
@@ -76,7 +78,7 @@ def test_a_file_that_changed_since_it_was_killed_is_refused(
 ) -> None:
     file = tmp_path / "large.ndjson"
     file.write_text('{"y": 0}\n' * ROWS)
-    killed = programs.start("produce", workplace.spec, file, "--bus", bus_url)
+    killed = programs.start("produce", workplace.spec, file, *SLOWLY, "--bus", bus_url)
     wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
     killed.end(signal.SIGKILL)
     before = on_the_bus(bus_url)
@@ -91,7 +93,7 @@ def test_a_parquet_file_as_rows_killed_and_started_again(programs: Programs, bus
     spec, file = tmp_path / "table.yaml", tmp_path / "large.parquet"
     spec.write_text("{name: coin, data: {format: rows, partitions: 2}, model: {kind: bernoulli, field: y}}\n")
     pq.write_table(pa.table({"y": [i % 2 for i in range(ROWS)]}), file)
-    killed = programs.start("produce", spec, file, "--json", "--rate", 100_000, "--bus", bus_url)
+    killed = programs.start("produce", spec, file, "--json", *SLOWLY, "--bus", bus_url)
     wait_for(lambda: on_the_bus(bus_url) > 0, "the first rows are on the bus", interval=0.005)
     killed.end(signal.SIGKILL)
     before = sum(len(unpack(value).values) for value in values(bus_url))

@@ -19,13 +19,13 @@ WAITING = "no posterior 'coin' yet: waiting for `streaminfer up`\n"
 
 def test_before_anything_it_says_how_to_start(workplace: Workplace, bus_url: str) -> None:
     open_bus(bus_url).close()
-    program = workplace.programs.run("snapshot", workplace.spec, "--json", "--bus", bus_url, code=1)
+    program = workplace.call("snapshot", workplace.spec, "--json", "--bus", bus_url, code=1)
     assert program.out == ""
     assert f"no posterior 'coin' on {bus_url} yet: start it with `streaminfer up`" in program.err
 
 
 def test_the_document(workplace: Workplace, prepared_url: str) -> None:
-    (document,) = workplace.programs.run("snapshot", workplace.spec, "--json", "--bus", prepared_url).documents
+    (document,) = workplace.call("snapshot", workplace.spec, "--json", "--bus", prepared_url).documents
     a, b = 1 + ONES, 1 + ZEROS
     expected = {
         "name": "coin", "key": None, "n_events": 100, "n_effective": 100, "n_lost": 0, "n_dead_lettered": 0,
@@ -40,7 +40,7 @@ def test_the_document(workplace: Workplace, prepared_url: str) -> None:
 
 
 def test_the_table(workplace: Workplace, prepared_url: str) -> None:
-    lines = workplace.programs.run("snapshot", workplace.spec, "--bus", prepared_url).out.splitlines()
+    lines = workplace.call("snapshot", workplace.spec, "--bus", prepared_url).out.splitlines()
     assert lines[0].startswith("coin: bernoulli by svb, exact, version ")
     assert lines[1].startswith("100 events; ")
     assert lines[2].split() == ["parameter", "mean", "sd"]

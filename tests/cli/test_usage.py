@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 def fails(workplace: Workplace, code: int, *arguments: object) -> str:
     """Standard error of a command that must end with this code, say nothing else, and show no traceback."""
-    program = workplace.programs.run(*arguments, code=code)
+    program = workplace.call(*arguments, code=code)
     assert program.out == ""
     assert "Traceback" not in program.err
     return program.err
@@ -119,7 +119,7 @@ def test_a_diagonal_that_is_not_needed_is_a_warning_of_validate_and_up(workplace
         "{name: clicks, model: {kind: logistic_regression, features: [a, b], target: y, covariance: diagonal}}"
     )
     warning = f"streaminfer: warning: {spec}: model.covariance: diagonal "
-    program = workplace.programs.run("validate", spec, code=0)
+    program = workplace.call("validate", spec)
     assert program.err.startswith(warning)
     assert program.err.count("\n") == 1
     assert "minibatch: 1024" in program.out

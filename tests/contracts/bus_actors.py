@@ -37,7 +37,7 @@ class Actor:
 
 def until(condition: Callable[[], bool], actors: Sequence[Actor]) -> None:
     """Polls the actors in turn until the condition holds; fails after 30 seconds."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"not in time; owned: {[sorted(actor.owned) for actor in actors]}"
         for actor in actors:

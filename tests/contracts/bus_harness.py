@@ -178,7 +178,7 @@ def read_all(bus: Bus, topic: str, begin: Mapping[int, int] | None = None) -> li
     ends = bus.ends(topic)
     begin = bus.starts(topic) if begin is None else begin
     found: dict[int, list[Record]] = {index: [] for index in begin}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     with bus.reader({Partition(topic, index): position for index, position in begin.items()}) as reader:
         while any(reader.position(Partition(topic, index)) < ends[index] for index in begin):
             assert time.monotonic() < deadline, "the ends were not reached in time"

@@ -77,7 +77,7 @@ class Program:
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self, number: int = signal.SIGTERM, timeout: float = 20.0) -> int:
+    def end(self, number: int = signal.SIGTERM, timeout: float = 60.0) -> int:
         """Sends a signal and waits for the exit code."""
         self.send(number)
         return self.process.wait(timeout)

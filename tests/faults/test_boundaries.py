@@ -59,7 +59,7 @@ class Forked:
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._process.kill()
-        wait_for(lambda: self.exitcode is not None, "a killed process is gone", 10, 0.01)
+        wait_for(lambda: self.exitcode is not None, "a killed process is gone", interval=0.01)
 
 
 @dataclass
@@ -213,7 +213,7 @@ IN_EVERY_RUN = {
 }
 """Some dying before and some after; all of them in the long run."""
 
-EVENTS = {"embedded": 96, "kafka": 32}
+EVENTS = {"embedded": 48, "kafka": 24}
 EVENTS_LONG = {"embedded": 320, "kafka": 96}
 
 

@@ -14,7 +14,7 @@ import pytest
 from streaminfer import load_spec
 from streaminfer.runtime.names import worker_service
 from tests.faults.answers import MODELS, Case, linear_regression
-from tests.faults.buses import kafka_later, kind
+from tests.faults.buses import kind
 from tests.faults.feeding import Feeder
 from tests.faults.forgotten import by_events, by_time, last_seconds
 from tests.faults.programs import Program, Programs, document, n_events, services, wait_for
@@ -95,7 +95,8 @@ def test_killed_workers_and_masters_lose_nothing_and_repeat_nothing(programs: Pr
     play(programs, bus_url, linear_regression(events), kills, seed=5)
 
 
-@kafka_later
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_killed_workers_and_masters_of_a_posterior_that_forgets(programs: Programs, bus_url: str) -> None:
     """The oldest row still counts a third in the end: each that were missing or there twice would be seen."""
     case, inference = by_events("linear_regression", 25_000, 4, half_life=4000)

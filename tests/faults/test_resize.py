@@ -10,7 +10,7 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Programs, document, free_port, n_events, wait_for
 from tests.faults.watching import Watcher
 
-EVENTS = 20_000
+EVENTS = 12_000
 PARTITIONS = 4
 
 

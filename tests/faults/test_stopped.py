@@ -10,7 +10,7 @@ import pytest
 
 from streaminfer.bus.connect import open_bus
 from tests.faults.answers import poisson
-from tests.faults.buses import kafka_later
+from tests.faults.buses import kafka_later, params_with
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Program, Programs, document, n_events, wait_for
 from tests.faults.watching import Watcher
@@ -58,10 +58,24 @@ def stop_at_work(victim: Program, stream: Stream) -> None:
     raise AssertionError("it was stopped inside a transaction each time")
 
 
-@pytest.mark.parametrize("service", ["svb-worker", "master"])
+IN_EVERY_RUN = {"embedded": [("svb-worker",)], "kafka": [("master",)]}
+LATER = {"embedded": [("master",)], "kafka": [("svb-worker",)]}
+
+
+@pytest.mark.parametrize(("bus_url", "service"), params_with(IN_EVERY_RUN), indirect=["bus_url"])
 def test_a_process_that_slept_past_its_session_loses_nothing_and_repeats_nothing(
     programs: Programs, bus_url: str, service: str
 ) -> None:
+    sleep_past_its_session(programs, bus_url, service)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("bus_url", "service"), params_with(LATER), indirect=["bus_url"])
+def test_the_other_process_that_slept_past_its_session(programs: Programs, bus_url: str, service: str) -> None:
+    sleep_past_its_session(programs, bus_url, service)
+
+
+def sleep_past_its_session(programs: Programs, bus_url: str, service: str) -> None:
     case = poisson(EVENTS)
     spec = case.write_spec(programs.folder / "spec.yaml", "stopped", minibatch=20, snapshot_ms=20)
     watcher = Watcher(programs, spec, bus_url)
@@ -103,7 +117,7 @@ def test_a_process_whose_name_was_taken_ends_when_it_wakes_up(programs: Programs
     running[service] = programs.start("run", service, spec, "--bus", bus_url, "--instance", f"{service}-0")
     stream.absorbs(1000)
     sleeper.send(signal.SIGCONT)
-    assert sleeper.process.wait(20) == 1
+    assert sleeper.process.wait(60) == 1
     assert f"{service}-0" in sleeper.err
     assert "Traceback" not in sleeper.err
 

@@ -36,7 +36,7 @@ class Running:
         self._services = [role.build(spec, bus, CollectorRegistry(), None, ids) for role in needed(ROLES, spec)]
         self._follower = Follower(spec, bus)
 
-    def until_idle(self, timeout: float = 60.0) -> Snapshot:
+    def until_idle(self, timeout: float = 120.0) -> Snapshot:
         """Steps until all that is on the topic now is in the posterior."""
         ends, deadline = self._bus.ends(names.data_topic(self._spec)), time.monotonic() + timeout
         while True:

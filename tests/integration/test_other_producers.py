@@ -119,7 +119,7 @@ def test_batches_that_expand_to_much_together_are_read_in_several_polls(
     found: dict[Partition, list[int]] = {partition: [] for partition in partitions}
     polls = 0
     with place.bus.reader(dict.fromkeys(partitions, 0)) as reader:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while any(reader.position(partition) < 20 for partition in partitions):
             polled = reader.poll(1.0).slices
             assert sum(len(part.records) for part in polled) <= 3 + 3

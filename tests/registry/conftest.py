@@ -16,6 +16,13 @@ __all__ = ["programs"]
 URL = "STREAMINFER_SCHEMA_REGISTRY_URL"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests with the real registry in one process: each that starts takes ten seconds of a core."""
+    for item in items:
+        if "registry" in getattr(item, "fixturenames", ()) and item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("registry"), append=False)
+
+
 @pytest.fixture(scope="session")
 def registry() -> Iterator[Registry]:
     """Started by the first test that asks; names in it must be one's own."""

@@ -120,15 +120,15 @@ def test_nobody_there() -> None:
 def _trickle(part: str) -> Reply:
     def reply(handler: Handler) -> None:
         if part == "nothing":
-            time.sleep(3)
+            time.sleep(20)
         elif part == "headers":
-            for _ in range(60):
+            for _ in range(400):
                 handler.wfile.write(b"H")
                 time.sleep(0.05)
         else:
             handler.send_response(200)
             handler.end_headers()
-            for _ in range(60):
+            for _ in range(400):
                 handler.wfile.write(b" ")
                 time.sleep(0.05)
 
@@ -141,7 +141,7 @@ def test_a_slow_answer_is_given_up_in_time(part: str) -> None:
         began = time.monotonic()
         with pytest.raises(RegistryUnavailable, match="does not answer"):
             _registry(server.url, deadline_s=0.5).find(SUBJECT, SCHEMA)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10, "it waited for the end of an answer of 20 s"
 
 
 def test_what_is_sent(tmp_path: Path) -> None:

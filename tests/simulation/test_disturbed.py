@@ -9,12 +9,20 @@ from tests.simulation.disturbed import FromThePrior, LockedOut, Trusting, play
 from tests.simulation.schedules import in_parts, shows_a_bug
 from tests.simulation.world import EVENTS, Services
 
-SCHEDULES = 1000
+SCHEDULES = 250
+LONG_SCHEDULES = 1000
 WINDOWS = 100
 
 
 @in_parts(0, SCHEDULES)
 def test_schedules(seeds: range) -> None:
+    for seed in seeds:
+        play(seed)
+
+
+@pytest.mark.long
+@in_parts(SCHEDULES, LONG_SCHEDULES)
+def test_more_schedules(seeds: range) -> None:
     for seed in seeds:
         play(seed)
 

@@ -60,7 +60,7 @@ def test_a_class_needs_nothing_of_variational_methods(method: str, kind_of: Kind
 def test_defaults_follow_its_members(kind_of: KindOf) -> None:
     assert start_and_step(parsed(Curved, "sgld", kind_of)) == ("mode", {"bias": 0.05})
     start, step = start_and_step(parsed(Sloped, "sgld", kind_of))
-    assert (start, step["size"]) == ("prior", 0.01)
+    assert (start, step["size"]) == ("prior", 0.001)
     assert start_and_step(parsed(Densities, "mh", kind_of)) == ("prior", {"accept": 0.234})
 
 

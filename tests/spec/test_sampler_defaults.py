@@ -33,9 +33,9 @@ FILLED: list[tuple[str, str, dict[str, Any]]] = [
     ("gaussian_mixture", "mala", {"thin": 1, "start": "prior", "step": StepRule(accept=0.574), "adapt": "warmup",
                                   "precondition": "none"}),
     ("gaussian_mixture", "gibbs", {"thin": 1, "start": "prior", "scan": "systematic"}),
-    ("gaussian_mixture", "sgld", {**FLAT, "step": StepRule(size=0.01)}),
-    ("gaussian_mixture", "sghmc", {**FLAT, "step": StepRule(size=0.005), "friction": 1.0, "noise": 0.0}),
-    ("gaussian_mixture", "sgnht", {**FLAT, "step": StepRule(size=0.02), "friction": 1.0}),
+    ("gaussian_mixture", "sgld", {**FLAT, "step": StepRule(size=0.001)}),
+    ("gaussian_mixture", "sghmc", {**FLAT, "step": StepRule(size=0.0005), "friction": 1.0, "noise": 0.0}),
+    ("gaussian_mixture", "sgnht", {**FLAT, "step": StepRule(size=0.005), "friction": 1.0}),
 ]  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_the_document_shows_the_filled_section() -> None:
         "seed": 0, "chains": 4, "draws": 10, "thin": None, "warmup": None, "segment": {"growth": 1.5},
         "subposteriors": 1, "start": "prior", "minibatch": 256, "batches": "random", "source": "segment",
         "population": None, "precondition": "rms", "control_variates": False,
-        "step": {"size": 0.01, "after": 1.0, "power": 0.0, "floor": 0.0},
+        "step": {"size": 0.001, "after": 1.0, "power": 0.0, "floor": 0.0},
     }  # fmt: skip
 
 
@@ -90,10 +90,10 @@ def test_what_is_said_is_kept() -> None:
 
 def test_one_choice_decides_on_others() -> None:
     mixed = settings("poisson", "sgld", precondition="rms")
-    assert (mixed.start, mixed.step, mixed.control_variates) == ("mode", StepRule(size=0.01), True)
+    assert (mixed.start, mixed.step, mixed.control_variates) == ("mode", StepRule(size=0.001), True)
     stream = settings("poisson", "sgld", source="stream", population=1000)
     assert (stream.start, stream.precondition, stream.control_variates) == ("prior", "rms", False)
-    assert (stream.batches, stream.step, stream.population) == (None, StepRule(size=0.01), 1000)
+    assert (stream.batches, stream.step, stream.population) == (None, StepRule(size=0.001), 1000)
     assert settings("poisson", "mh", step={"size": 0.5}).adapt == "never"
     assert settings("gaussian_mixture", "sgld", start="mode", control_variates=True).control_variates
 

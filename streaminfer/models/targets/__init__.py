@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streaminfer.models import MODELS
-from streaminfer.models.model import Model
+from streaminfer.models.model import AnyModel
 from streaminfer.models.targets.kinds.bernoulli import Bernoulli
 from streaminfer.models.targets.kinds.categorical import Categorical
 from streaminfer.models.targets.kinds.gaussian import Gaussian
@@ -34,7 +34,7 @@ MEMBERS: Final = ("dimension", "columns", "shapes", "rows", "log_likelihood", "l
 """What every target has."""
 
 
-def target_of(model: Model) -> Any:
+def target_of(model: AnyModel) -> Any:
     """The target of a model; raises TypeError that names a missing member if it has none."""
     if isinstance(model, MODELS.get(model.kind, ())):  # a class of a user's own may have any kind
         if model.kind not in TARGETS:

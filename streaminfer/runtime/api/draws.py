@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.models.targets import target_of
 from streaminfer.runtime.pooling.draws_reader import Arrived, DrawsReader
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
@@ -57,7 +56,7 @@ class DrawsOnBus:
 
     def __init__(self, spec: Spec, bus: Bus, schemas: Schemas, chosen: Selection) -> None:
         self._settings = settings_of(spec)
-        self._chosen, self._shapes = chosen, dict(target_of(spec.model).shapes)
+        self._chosen, self._shapes = chosen, dict(spec.target.shapes)
         self._reader = DrawsReader(spec, self._settings, flat.size(self._shapes), bus, schemas)
         self._ends: dict[tuple[int, int], int] = {}
         self._n_drawn: dict[tuple[int, int, int], int] = {}
@@ -121,7 +120,7 @@ def by_chain(spec: Spec, blocks: Iterable[Draws]) -> dict[str, NDArray[np.float6
     joined = [np.concatenate([each.values for each in chain]) for _, chain in sorted(chains.items())]
     length = min((len(values) for values in joined), default=0)
     rows = np.stack([values[len(values) - length :] for values in joined]) if joined else np.empty((0, 0, 0))
-    return flat.unflatten(rows, target_of(spec.model).shapes) if joined else {}
+    return flat.unflatten(rows, spec.target.shapes) if joined else {}
 
 
 def write_netcdf(spec: Spec, blocks: Iterable[Draws], path: Path) -> None:

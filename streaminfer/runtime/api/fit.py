@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaminfer.runtime import names
+from streaminfer.runtime.api import sampled_fit
 from streaminfer.runtime.api.frames import rows_of
 from streaminfer.runtime.api.keyed_posteriors import Fitted, KeyedPosteriors
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
@@ -44,6 +45,8 @@ def fit(spec: Spec | str | PathLike[str] | Mapping[str, Any], rows: Rows) -> Pos
     spec = _spec_of(spec)
     rows = rows_of(spec.event_fields, rows)
     _check_times(spec)
+    if spec.sampling is not None:
+        return sampled_fit.fit(spec, spec.sampling, rows)
     n_epochs = spec.inference.n_epochs
     rows = list(rows) if n_epochs > 1 else rows
     shards = [Fitted(table_of(spec, i)) for i in range(spec.shards)]

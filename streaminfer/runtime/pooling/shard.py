@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
-from streaminfer.models.targets import target_of
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
@@ -44,7 +43,7 @@ class SampledShard:
         self.partition = Partition(names.topic(spec, "posterior"), 0)
         self._owner = Owner(bus, names.master_writer(spec, 0), [self.partition])
         self._follower: Follower | None = Follower(spec, bus, 0, schemas)
-        size = flat.size(target_of(spec.model).shapes)
+        size = flat.size(spec.target.shapes)
         self._reader = DrawsReader(spec, settings, size, bus, schemas)
         self._gathered = Gathering(settings, size)
         self._watcher = Watcher(settings, self._gathered)

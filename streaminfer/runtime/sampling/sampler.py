@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Partition, Poll
-from streaminfer.models.targets import target_of
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.sampling import scratch
@@ -44,7 +43,7 @@ class Sampler:
         if spec.sampling is None:
             raise ValueError(f"{spec.name} has no sampler: its method is {spec.inference.method}")
         self._spec, self._settings, self._bus, self._clock, self._metrics = spec, spec.sampling, bus, clock, metrics
-        self._schemas, self._target = schemas, target_of(spec.model)
+        self._schemas, self._target = schemas, spec.target
         self._follower = Follower(spec, bus, 0, schemas)
         self._member = bus.member(names.sampler_group(spec), [names.topic(spec, "sampler-state")], instance)
         self._units: dict[Partition, OwnedUnit] = {}

@@ -43,7 +43,9 @@ class Prepared:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         """That of steps; one that is learned comes with the state."""
-        return self.whitening if self.settings.precondition == "mode" else preconditioning.none(self.density.dimension)
+        if self.settings.precondition == "mode":
+            return self.whitening
+        return preconditioning.none(self.density.dimension, max(1, self.density.n))
 
     @cached_property
     def dynamics(self) -> Dynamics:
@@ -53,7 +55,7 @@ class Prepared:
 
     def learned(self, squares: Vector) -> Dynamics:
         """The same with a preconditioner from mean squares of gradients (d,)."""
-        return replace(self.dynamics, preconditioner=preconditioning.rms(squares))
+        return replace(self.dynamics, preconditioner=preconditioning.rms(squares, self.density.n))
 
     @cached_property
     def _reference(self) -> Mapping[str, Any] | None:
@@ -79,7 +81,7 @@ class Prepared:
     @cached_property
     def schedule(self) -> Schedule:
         size, rule = self.setup.size, self.settings.step
-        if rule is None or rule.size is None:
+        if rule is None or not rule.size:
             return Schedule(size)
         return Schedule(size, rule.after, rule.power, rule.floor * size / rule.size)
 

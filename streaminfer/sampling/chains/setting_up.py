@@ -97,7 +97,8 @@ def _sized(density: Density, settings: Settings, key: Key, made: Setup) -> Slice
     if rule is None or settings.minibatch is None:
         return made
     if rule.bias is None:
-        scale = 1.0 if settings.precondition == "mode" else 1 / max(density.n, 1)
+        # Steps of weights on the simplex have no preconditioner that could know how many events there are.
+        scale = 1 / max(density.n, 1) if settings.method == "sgrld" else 1.0
         return made._replace(size=(rule.size or 0.0) * scale)
     rows = min(settings.minibatch, density.n)
     if settings.method == "sgrld":

@@ -39,9 +39,9 @@ class Preconditioner(NamedTuple):
         return vectors * self.root if self.root.ndim == 1 else vectors @ self.root
 
 
-def none(d: int) -> Preconditioner:
-    """C = I."""
-    return Preconditioner(np.ones(d), np.ones(d))
+def none(d: int, n: int = 1) -> Preconditioner:
+    """C = I / n: variances of n events are about an n-th of those of one."""
+    return Preconditioner(np.full(d, 1 / n), np.full(d, 1 / np.sqrt(n)))
 
 
 def mode(curvature: Matrix) -> Preconditioner:
@@ -52,9 +52,9 @@ def mode(curvature: Matrix) -> Preconditioner:
     return Preconditioner(root @ root.T, root)
 
 
-def rms(squares: Vector) -> Preconditioner:
-    """C = 1 / (LEAST + sqrt(mean square)) of gradients of one event."""
-    diagonal = 1 / (LEAST + np.sqrt(squares))
+def rms(squares: Vector, n: int) -> Preconditioner:
+    """C = 1 / (n (LEAST + sqrt(mean square))) of gradients of one event, of which there are n."""
+    diagonal = 1 / (n * (LEAST + np.sqrt(squares)))
     return Preconditioner(diagonal, np.sqrt(diagonal))
 
 

@@ -78,7 +78,7 @@ def _loop(
             gradient = dynamics.gradients(path[t], batch)
             if adapting:
                 squares = preconditioning.mean_square(squares, gradient, n)
-                by = preconditioning.rms(squares)
+                by = preconditioning.rms(squares, n)
             moved = step(path[t], gradient, noise[t], sizes[t], by)
             path[t + 1] = moved if tally.keep(moved) else path[t]
     return squares

@@ -1,9 +1,9 @@
 """Batch variational Bayes of a hidden Markov chain, with its states' dependence kept or not: a reference.
 
-z_1 ~ Categorical(pi), z_t | z_(t-1) = j ~ Categorical(A_j), x_t | z_t = k ~ N(mean_k, cov_k); pi and each A_j have
-Dirichlet priors, each (mean_k, cov_k) a Normal-inverse-Wishart one. Structured mean field has q(z_1, ..., z_n), found
-by forward-backward on expected log parameters (Beal 2003, chapter 3); naive mean field has prod q(z_t) and a bound that
-is lower.
+z_1 ~ Categorical(pi), z_t | z_(t-1) = j ~ Categorical(A_j), x_t | z_t = k ~ N(mean_k, cov_k). pi and each A_j have
+Dirichlet priors, each (mean_k, cov_k) has a Normal-inverse-Wishart prior. Structured mean field has q(z_1, ..., z_n),
+found by forward-backward on expected log parameters (Beal 2003, chapter 3). Naive mean field has prod q(z_t) and a
+lower bound.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def expected_logs(beliefs: Beliefs, events: Matrix) -> Logs:
 def forward_backward(logs: Logs) -> tuple[States, float]:
     """The best q(z_1, ..., z_n) and the log of its normaliser.
 
-    In logs, and less the largest density of each event and the normaliser of each step, so that nothing underflows and
+    All is in logs, less the largest density of each event and the normaliser of each step. So nothing underflows, and
     an unlikely event costs the others no digits.
     """
     (n, k), shifts = logs.densities.shape, logs.densities.max(axis=1)

@@ -1,12 +1,12 @@
-"""Where a value stands among earlier ones of its kind: uniform by chance alone, whatever the values' distribution.
+"""The rank of a value among earlier ones of its kind: uniform by chance alone, whatever the values' distribution.
 
 A reference of 31 values cuts the line into 32 bins, each with mass 1, one for every gap between them. If all values are
 drawn alike, the next one is equally likely in every gap, and then makes one more gap in its bin (Polya's urn). So the
-bins' probabilities are their shares of the mass: exactly, without an estimate, in a state that does not grow (smoothed
-conformal p-values, Vovk, Gammerman & Shafer 2005, with ranks kept by bin).
+bins' probabilities are their shares of the mass, exactly and without an estimate, and the state does not grow. These
+are smoothed conformal p-values (Vovk, Gammerman & Shafer 2005), with ranks kept by bin.
 
-Every stride-th value is set aside, unlooked at, for the next reference: it comes from the whole time since the last
-one, and nothing that was compared before makes it, or the shares would no longer be the probabilities.
+Every stride-th value is set aside, unlooked at, for the next reference. So the reference comes from the whole time
+since the last one, and from no value that was compared before. Otherwise the shares would not be the probabilities.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pool(NamedTuple):
     aside: tuple[float, ...] = ()
     stride: int = 1
     since: int = -SKIPPED
-    """Values since the last that was set aside; below 0 where there are still some to skip."""
+    """Values since the last that was set aside; below 0 while there are still some to skip."""
 
 
 class Share(NamedTuple):
@@ -41,7 +41,7 @@ class Share(NamedTuple):
 
 
 def step(pool: Pool, value: float) -> tuple[Pool, Share | None]:
-    """The pool with one more value, and where it stands; None if it was set aside or skipped."""
+    """The pool with one more value, and the bin of that value; None if it was set aside or skipped."""
     since = pool.since + 1
     if since <= 0:
         return pool._replace(since=since), None

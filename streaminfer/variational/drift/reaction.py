@@ -1,7 +1,8 @@
 """What an alarm does to the posterior: for a while it forgets faster.
 
-While a reaction lasts, all that is held is decayed by 2^(-n / half_life) before an increment of n events is added,
-whatever is forgotten besides; never the prior. That follows the order of increments in the log, as the alarm does.
+While a reaction lasts, all that is held is decayed by 2^(-n / half_life) before an increment of n events is added. That
+comes on top of any other forgetting, and never touches the prior. It follows the order of increments in the log, as the
+alarm does.
 """
 
 from __future__ import annotations

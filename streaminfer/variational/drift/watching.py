@@ -1,11 +1,13 @@
 """An alarm when events are predicted worse than before, with false alarms budgeted by the event.
 
-Minibatches' scores are put together to blocks, and a block's mean score is compared with earlier ones of its kind, by
-rank (see `ranks`): the model need not be right. Bets that ranks are low make an e-detector of the kind of
-Shiryaev-Roberts (Shin, Ramdas & Rinaldo 2023, «E-detectors»): R <- (R + n) e for a block of n events, where e >= 0 has
-the mean 1 given the past. So R less the events seen is a martingale, and at the first time R reaches the budget A the
-expected number of events is at least A (optional stopping). There is an R for all blocks and one for each lane's own,
-as a change may be everywhere or in one partition; those of the lanes together have seen each event once too.
+Scores of minibatches are collected into blocks. A block's mean score is compared with earlier ones of its kind by rank
+(see `ranks`), so the model need not be right. Bets that ranks are low make an e-detector of the Shiryaev-Roberts kind
+(Shin, Ramdas & Rinaldo 2023, «E-detectors»): R <- (R + n) e for a block of n events, with e >= 0 of mean 1 given the
+past. So R less the events seen is a martingale. At the first time R reaches the budget A, the expected number of events
+is at least A (optional stopping).
+
+There is an R for all blocks and one for the blocks of each lane, as a change may be everywhere or in one partition.
+Together the lanes see each event once too.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class State:
 
     @property
     def mean_evidence(self) -> float:
-        """R of the mixture of bets; the alarm comes where it reaches the budget."""
+        """R of the mixture of bets; the alarm comes when it reaches the budget."""
         return sum(map(sum, self.evidence)) / len(DROPS) / 2
 
     @property
@@ -66,7 +68,7 @@ class State:
 
 
 class Scored(NamedTuple):
-    """A minibatch's score: of `n_events` >= 1 events of a partition that end at position `end`."""
+    """The score of a minibatch: `n_events` >= 1 events of a partition that end at position `end`."""
 
     partition: int
     end: int
@@ -75,7 +77,7 @@ class Scored(NamedTuple):
 
 
 def started(state: State | None, block_events: int) -> State:
-    """The state where it was kept of blocks of this size, else a new one that has only the alarms of the old."""
+    """The state if it has blocks of this size, else a new one that has only the alarms of the old."""
     if state is None:
         return State(block_events)
     if state.block_events == block_events:
@@ -84,7 +86,7 @@ def started(state: State | None, block_events: int) -> State:
 
 
 def step(state: State, scored: Scored, budget: float, n_events: int) -> State:
-    """The state with one more minibatch; where R reaches `budget`, an alarm at `n_events` and a start anew."""
+    """The state with one more minibatch. If R reaches `budget`, there is an alarm at `n_events` and R starts anew."""
     lane = scored.partition % LANES
     n, score = state.open[lane]
     block = ScoreBlock(n + scored.n_events, score + scored.score)

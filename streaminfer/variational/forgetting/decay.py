@@ -1,8 +1,8 @@
 """Forgetting: an event counts less the older it is, whatever order increments come in.
 
-posterior = prior + sum of weight * statistics; the prior itself is never scaled. Weights are halved by a clock: one
-for each data partition that counts its events, or one for all that tells the newest event's time (forward decay,
-Cormode et al. 2009). Neither depends on how partitions are interleaved or who read them.
+posterior = prior + sum of weight * statistics; the prior itself is never scaled. Weights are halved by a clock. Each
+data partition has a clock that counts its events, or there is one clock for all that tells the newest event's time
+(forward decay, Cormode et al. 2009). Neither depends on how partitions are interleaved or which worker read them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Forgetting(Protocol):
     def pane(self) -> int | None:
         """How many positions a pane has; None: positions mean nothing.
 
-        The places of events below are positions where there are such panes, else times in seconds since 1970.
+        The places of events below are positions if there are such panes, else times in seconds since 1970.
         """
 
     def weights(self, n: int, places: Vector | None) -> Vector | None:
@@ -84,7 +84,7 @@ class ByEvents:
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         n, partition = increment.n_events, increment.provenance.partition
-        # 1 + q + ... + q^(n-1), q = 2^(-1/half_life), without cancellation where q is near 1.
+        # 1 + q + ... + q^(n-1), q = 2^(-1/half_life), without cancellation if q is near 1.
         rate = -math.log(2) / self.half_life
         change = Clock(increment.payload.statistics, math.expm1(n * rate) / math.expm1(rate))
         old = clocks.get(partition)
@@ -136,7 +136,7 @@ def decayed(model: Model, clock: Clock, halvings: float) -> Clock:
 
 
 def required(places: Vector | None) -> Vector:
-    """The places of events, where forgetting depends on them."""
+    """The places of events, for a rule that depends on them."""
     if places is None:
         raise ValueError("this way to forget needs the places of events: their times, or their positions")
     return places
@@ -164,7 +164,7 @@ UNEVEN: Final = 2.0
 
 
 def unevenness(forget: Mapping[str, float] | None, positions: Mapping[int, int]) -> str | None:
-    """What is wrong with a half life in events where partitions fill unevenly; None if nothing is.
+    """What is wrong with a half life in events if partitions fill unevenly; None if nothing is.
 
     `positions` say how far each partition has come. Those without a record have nothing to forget, and before a half
     life has passed in one of them all events count about alike.

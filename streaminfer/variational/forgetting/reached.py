@@ -3,10 +3,11 @@
 One event of next month would make all others weightless, empty every window and expire every key. So an event alone
 moves the time of its partition by an hour at most, or by twice the longest silence that the partition has had. What is
 further ahead counts, but as of the time that its partition has reached; only the next event can confirm it. If that is
-too far ahead as well, the partition has reached the earlier of the two, and was silent for so long. So after a first
-silence of a day one event counts as of the day before, and where days without events are usual all count as they say.
+too far ahead as well, the partition has reached the earlier of the two, and was silent until then. So after a first
+silence of a day one event counts as of the day before. If days without events are usual, all count as of their own
+time.
 
-All of this is decided event by event in the order of the log: it depends neither on a clock nor on minibatches. What
+All of this is decided event by event in the order of the log, without a clock and whatever the minibatches are. What
 must be known to go on is in every increment and snapshot, so a replay decides the same.
 """
 
@@ -21,9 +22,9 @@ from streaminfer.models.model import Vector
 from streaminfer.models.times import AHEAD_S, LATEST
 
 Reached = tuple[float, ...]
-"""For each series of times (see `Believed`) what was reached, in seconds since 1970, the last event's time if that was
-too far ahead, else what was reached again, and the longest silence in seconds. Before the first event the time at which
-the partition was met; or nothing.
+"""For each series of times (see `Believed`) three numbers, in seconds: the time reached, since 1970; the last event's
+time if it was too far ahead, else the time reached again; and the longest silence. Before the first event it is the
+time at which the partition was met, or nothing.
 """
 SILENCES: Final = 2.0
 """Times the longest silence so far is not too far ahead."""
@@ -49,9 +50,9 @@ class Believed(NamedTuple):
 
 
 def believe(times: Vector, before: Reached, series: int = 0) -> Believed:
-    """Times (n,), n >= 1, of a partition's next events, where it has reached what the events before say.
+    """Times (n,), n >= 1, of a partition's next events as they count, if it has reached `before`.
 
-    Nobody can say of a first event whether it is too far ahead of others, only that its time has not come yet.
+    A first event cannot be compared with others. It is too far ahead only if its time has not come yet.
     """
     if len(before) < EACH * (series + 1):
         reached = min(float(times[0]), before[0] if before else math.inf)

@@ -1,7 +1,7 @@
 """Windows: an event counts once while it is in the window, then not at all.
 
-A window consists of whole panes, 64 of which make up its span; so it is at most a 64th longer. Where it begins depends
-on a partition's frontier, or on the newest event of all, and on nothing else: not on minibatches, nor on their order.
+A window consists of whole panes. 64 panes make up its span, so it is at most a 64th longer. Its begin depends only on a
+partition's frontier, or on the newest event of all: not on minibatches or their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_PANES: Final = PANES + 2
 
 @dataclass(frozen=True, slots=True)
 class LastEvents:
-    """Of every partition, the events at its last `span` positions before the frontier, and of the pane they begin in.
+    """The events at the last `span` positions of every partition before its frontier, rounded up to whole panes.
 
     Every partition has its clock, at its frontier. Pane i is of the positions from i * pane on.
     """

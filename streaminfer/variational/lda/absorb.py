@@ -40,9 +40,9 @@ def absorb(
 ) -> Absorbed:
     """A(y, base) - base: coordinate ascent between documents and topics, with the base as the topics' prior.
 
-    `first` (m, K) stands for the statistics in the first pass: `start` of the words where the base has no documents.
-    With `warm` documents go on from the gamma they had in the pass before, so the bound never falls; without, they
-    start afresh, and leave topics that they only share by accident.
+    `first` (m, K) stands for the statistics in the first pass: `start` of the words if the base has no documents. With
+    `warm` documents go on from the gamma they had in the pass before, so the bound never falls. Without it they start
+    afresh, and leave topics that they only share by accident.
     """
     topics = base if first is None else base.plus(first)
     statistics, gamma, _ = local(topics, documents, alpha, weights, None, tolerance, most)

@@ -1,6 +1,6 @@
-"""The batches of memoized inference where statistics are rows of words: what each said of its words at its last visit.
+"""The batches of memoized inference with rows of words: what each said of its words at its last visit.
 
-Only those are held that a later pass visits: nothing is ever taken away of the others (see `memoized`).
+Only those are held that a later pass visits: nothing is ever taken away from the others (see `memoized`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaminfer.variational.methods.memoized import TooManyBatches
 
 
 class Batch(NamedTuple):
-    """So many documents, and of each of their words its row in the arena, its count and its statistics (m, K)."""
+    """N documents: for each of their words its row in the arena, its count and its statistics (m, K)."""
 
     n_events: int
     rows: Rows
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class BatchPlace(NamedTuple):
-    """Which batch it is: of which partition, and where it begins."""
+    """Which batch it is: its partition, and the position of its first event."""
 
     partition: int
     begin: int
@@ -65,14 +65,14 @@ class Batches:
                 yield BatchPlace(partition, begin), batches[begin]
 
     def begins(self, partition: int) -> Sequence[int]:
-        """Where the batches of a partition begin, ascending."""
+        """The first positions of a partition's batches, ascending."""
         return self._begins.get(partition, [])
 
     def get(self, place: BatchPlace) -> Batch | None:
         return self._held.get(place.partition, {}).get(place.begin)
 
     def put(self, place: BatchPlace, batch: Batch) -> None:
-        """A batch in the place of the one that is there, or after all others; raises TooManyBatches."""
+        """Replaces the batch of that place, or adds one after all others; raises TooManyBatches."""
         before = self.get(place)
         if before is None:
             self._begins.setdefault(place.partition, []).append(place.begin)
@@ -84,7 +84,7 @@ class Batches:
 
     @property
     def changed_bytes(self) -> int:
-        """Of those that have changed."""
+        """Bytes of the batches that have changed."""
         return sum(batch.n_bytes for batch in map(self.get, self.changed) if batch is not None)
 
     def totals(self, n_rows: int, k: int) -> Matrix:

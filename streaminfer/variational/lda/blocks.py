@@ -1,7 +1,7 @@
 """The loop over documents in arrays: blocks of documents of similar length, padded.
 
-A turn of the loop is two products of a stack of matrices with vectors (BLAS), and takes longer than the calls it is
-made of.
+A turn of the loop is two products of a stack of matrices with vectors (BLAS). They take longer than the calls around
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TINY: Final = 1e-150
 
 
 class State(NamedTuple):
-    """Where each document is: gamma (n, K), turns taken (n,), and whether its sums left float64 (n,)."""
+    """The state of each document: gamma (n, K), turns taken (n,), and whether its sums left float64 (n,)."""
 
     gamma: Matrix
     turns: Numbers
@@ -32,14 +32,14 @@ class State(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """D documents padded to L entries, with counts of 0 and a word that is there."""
+    """D documents padded to L entries, with counts of 0 and some word of theirs."""
 
     members: Numbers
     """(D,), which documents they are."""
     places: Numbers
-    """(D, L), where their entries are."""
+    """(D, L), the places of their entries."""
     there: Flags
-    """(D, L), where there is no padding."""
+    """(D, L), False for padding."""
     counts: Matrix
     """(D, L)"""
     shares: NDArray[np.float64]

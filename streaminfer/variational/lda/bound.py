@@ -1,6 +1,6 @@
 """The evidence lower bound of LDA by its definition: what the updates are checked against.
 
-ELBO = sum over documents of E[log p(theta) + log p(z | theta) + log p(w | z, beta)] + H(theta) + H(z), less
+The ELBO is the sum over documents of E[log p(theta) + log p(z | theta) + log p(w | z, beta)] + H(theta) + H(z), less
 KL(q(beta) | prior). Nothing here is shared with the fast loop.
 """
 

@@ -1,6 +1,6 @@
-"""The loop over a document in logarithms: slow, and right wherever float64 has the parameters themselves.
+"""The loop over a document in logarithms: slow, and right whenever float64 has the parameters themselves.
 
-exp(psi(x)) is 0 below x = 0.0014 or so, and where it is for all topics of a word, phi is 0 / 0.
+exp(psi(x)) is 0 below x = 0.0014 or so. If it is 0 for all topics of a word, phi is 0 / 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streaminfer.models.model import Matrix, Vector
 
 
 class Fitted(NamedTuple):
-    """Of one document: gamma (K,), phi (entries, K) under it, and how many times it was gone through."""
+    """For one document: gamma (K,), phi (entries, K) under it, and how many times it was gone through."""
 
     gamma: Vector
     phi: Matrix

@@ -1,4 +1,4 @@
-"""The loop over documents, compiled by numba where that is installed (the extra `fast`).
+"""The loop over documents, compiled by numba if that is installed (the extra `fast`).
 
 A document's numbers stay in the first cache from turn to turn, which arrays of many documents do not.
 """
@@ -16,7 +16,7 @@ from streaminfer.variational.lda.blocks import TINY, State
 
 
 def ascend(shares: Matrix, documents: Documents, alpha: Vector, state: State, tolerance: float, most: int) -> None:
-    """Goes through all documents with words, from state.gamma on, and leaves there where each ends."""
+    """Goes through all documents with words, from state.gamma on, and leaves the result of each there."""
     loop: Any = kernel() or turns
     # For each kind of array, such as one that may only be read, numba would compile anew.
     given = [np.require(array, requirements=["C", "W"]) for array in (*documents, alpha)]
@@ -25,7 +25,7 @@ def ascend(shares: Matrix, documents: Documents, alpha: Vector, state: State, to
 
 @cache
 def kernel() -> Any:
-    """`turns` as machine code, None without numba. It takes seconds to make and is kept where numba can write."""
+    """`turns` as machine code; None without numba. It takes seconds to make, and numba keeps it on disk if it can."""
     try:
         import numba
     except ImportError:

@@ -36,7 +36,7 @@ def halves(documents: Documents, seed: int) -> tuple[Documents, Documents]:
     """Each word of each document goes to the first or the second half by a coin of its own.
 
     The same seed and documents give the same halves. A coin knows nothing of the words, while an even split of equal
-    words would tell the second half from the first. What is no whole word goes to the second.
+    words would tell the second half from the first. A fraction of a word goes to the second half.
     """
     whole = np.floor(np.minimum(documents.counts, LARGEST))
     thrown = np.random.default_rng(seed).binomial(whole.astype(np.int64), 0.5).astype(np.float64)

@@ -48,8 +48,8 @@ def add(
 ) -> tuple[Snapshot, Outcome]:
     """The fold of `fold.add`, `blend.step` and `memoized.visited` for the words of an increment.
 
-    Arena and batches are changed where it is folded. An increment counts all documents of its minibatch, whichever of
-    its words are of this shard.
+    Arena and batches are changed if it is folded. An increment counts all documents of its minibatch, even if few of
+    its words belong to this shard.
     """
     snapshot = block.snapshot
     outcome = place(snapshot, increment, inference.n_epochs)
@@ -68,9 +68,9 @@ def add(
 def _visited(
     model: AnyModel, inference: Inference, block: Block, increment: Increment, keys: ByKey
 ) -> tuple[Snapshot, Outcome]:
-    """A snapshot with the increment where that is proper, else as it was.
+    """A snapshot with the increment if that is proper, else as it was.
 
-    As in `memoized.visited`, a batch of which documents are gone keeps the statistics of its last visit.
+    As in `memoized.visited`, a batch that has lost documents keeps the statistics of its last visit.
     """
     arena, snapshot, batches = block
     first = epochs.counts(snapshot, increment)
@@ -112,8 +112,8 @@ def _changed(
 ) -> _Change | None:
     """None if an increment, or what it would give, is not finite or negative somewhere.
 
-    The probabilities of a word's topics sum to 1, so its statistics to its count: one with more is no increment. Nor is
-    one of a batch that had other words before.
+    The probabilities of a word's topics sum to 1, so its statistics sum to its count. Statistics above that are
+    refused, and so is a batch that had other words before.
     """
     arena, snapshot = block.arena, block.snapshot
     change, kept, log_weight, n_steps = increment.payload.statistics, 1.0, 0.0, snapshot.payload.n_steps

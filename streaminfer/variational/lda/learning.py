@@ -33,9 +33,9 @@ ShardOf = NDArray[np.intp]
 def topics_of(
     model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf
 ) -> Topics:
-    """The rows of some words, (m, K), and the totals of all: sums come with the blocks, whatever is at hand.
+    """The rows of some words, (m, K), and the totals of all: sums come with the blocks, whatever rows are known.
 
-    Where the vocabulary grows it has the words that are known and those that are asked for.
+    A growing vocabulary has the words that are known and those that are asked for.
     """
     rows = np.zeros((len(labels), model.topics))
     totals, n_words = np.zeros(model.topics), 0
@@ -83,8 +83,8 @@ def change(
 ) -> Step:
     """What a minibatch with words adds to the topics as they are known, without a score.
 
-    While no word is in the topics all of them are alike, and a start that all workers share tells them apart. By svi it
-    fades as all that is held does. By memoized, documents that are met `again` are in the topics already, while the
+    While no word is in the topics all of them are alike, and a start that all workers share tells them apart. By svi
+    the start fades as all that is held does. By memoized, documents that are met `again` are in the topics already. The
     first time their words are learned as by svb, as many of them are new.
     """
     if inference.step is not None:
@@ -114,20 +114,20 @@ def started(
 ) -> Topics:
     """The topics with what is left of the start, with which the steps of svi begin: (1 - rho_1) (1 - rho_2) ... of it.
 
-    Of all other words the start is 1 in the mean, and that is what counts in the totals.
+    For all other words the start is 1 in the mean, and that is what counts in the totals.
     """
     step = inference.step
     left = np.array([1.0 if step is None else step.left(block.snapshot.payload.n_steps) for block in blocks])
     if not left.max() > NEGLIGIBLE:
         return topics
-    new = np.bincount(shards, minlength=len(blocks))  # some are known; of those that are not nobody else counts
+    new = np.bincount(shards, minlength=len(blocks))  # some are known; those that are not are counted only here
     sizes = np.maximum([len(block.arena) for block in blocks], new)
     rows = left[shards][:, None] * starts.of(labels)
     return topics._replace(rows=topics.rows + rows, totals=topics.totals + float(left @ sizes))
 
 
 def starts_of(model: Lda) -> Starts:
-    """Where the topics of a model start."""
+    """The starts of a model's topics."""
     return Starts(model.topics, model.seed)
 
 

@@ -1,7 +1,7 @@
 """The local step: the best q of every document's topics, given q of the topics' words.
 
-This is where the time goes: see `compiled` for the fastest loop over documents, `blocks` for the one that is always
-there, and `careful` for documents that neither can hold.
+Most of the time is spent here. See `compiled` for the fastest loop over documents, `blocks` for the one that needs no
+compiler, and `careful` for documents that neither can hold.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def local(
 ) -> Local:
     """Coordinate ascent on phi and gamma of each document alone (Hoffman et al. 2010, algorithm 1).
 
-    `alpha` is the concentration of a document's topics, one or (K,), above 0; `weights` (n,) say how often a document
-    counts in the statistics; `gamma` (n, K) is where the loop starts, else every topic has an equal part of the words.
+    `alpha` is the concentration of a document's topics, one or (K,), above 0. `weights` (n,) say how often a document
+    counts in the statistics. The loop starts from `gamma` (n, K); without it every topic has an equal part of the
+    words.
     """
     k = topics.rows.shape[1]
     prior = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k,))
@@ -71,7 +72,7 @@ def local(
 
 
 def _shares(topics: Topics) -> Matrix:
-    """exp(E[log beta]), each word's by its largest, as phi does not change where they are scaled by a word."""
+    """exp(E[log beta]), each word's divided by its largest, as phi does not change if those of a word are scaled."""
     logs = topics.logs()
     logs -= logs.max(axis=1, keepdims=True)
     return np.exp(logs, out=logs)

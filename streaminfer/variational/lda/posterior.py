@@ -35,7 +35,7 @@ class TopicsPosterior:
         return [word.decode() for word in self.words]
 
     def moments(self) -> dict[str, Moments]:
-        """Of `topics` (K, V)."""
+        """Moments of `topics` (K, V)."""
         totals = self.natural.sum(axis=1, keepdims=True)
         mean = self.natural / np.where(totals > 0, totals, 1.0)
         return {"topics": Moments(mean, np.sqrt(mean * (1 - mean) / (totals + 1)))}
@@ -73,7 +73,7 @@ class TopicsPosterior:
         known = documents.with_counts(np.where((at >= 0)[documents.words], documents.counts, 0.0))
         if not len(known.words):
             return {"topics": np.full((known.n, len(self.natural)), 1 / len(self.natural)), "words": known.lengths}
-        rows = np.ascontiguousarray(self.natural[:, at].T)  # of words that are not known it is any row
+        rows = np.ascontiguousarray(self.natural[:, at].T)  # any row for a word that is not known
         topics = Topics(rows, self.natural.sum(axis=1), self.model.by_mean)
         gamma = local(topics, known, self.model.alpha).gamma
         return {"topics": gamma / gamma.sum(axis=1, keepdims=True), "words": known.lengths}
@@ -89,7 +89,7 @@ class TopicsPosterior:
 
 
 def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> TopicsPosterior:
-    """The posterior that all shards together give; of a fixed vocabulary also of the words that nobody used."""
+    """The posterior that all shards together give; a fixed vocabulary also has the words that no document used."""
     known = {word for block in blocks for word in block.arena.rows} if model.known is None else model.known
     words = sorted(known)
     places = {word: i for i, word in enumerate(words)}

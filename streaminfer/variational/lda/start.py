@@ -1,6 +1,6 @@
-"""Where topics start: draws that differ by topic, as from equal topics no update ever leaves.
+"""The start of topics: draws that differ by topic, as no update ever leaves equal topics.
 
-The draw of a word depends on the seed and the word alone, so workers that meet the words in another order, or only
+The draw of a word depends on the seed and the word alone. So workers that meet the words in another order, or only
 some of them, start from the same place.
 """
 
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix
 
 SHAPE: Final = 100.0
-"""Of the Gamma(100, 1/100) draws of Hoffman et al. (2010): mean 1, sd 0.1."""
+"""The shape of the Gamma(100, 1/100) draws of Hoffman et al. (2010): mean 1, sd 0.1."""
 MOST_KEPT: Final = 8_000_000
 """Numbers of draws that are kept, 64 MB."""
 MOST_WORDS: Final = 250_000
-"""Words of which draws are kept, some 40 MB more."""
+"""Words whose draws are kept, about 40 MB more."""
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -49,9 +49,9 @@ class Starts:
 def start(words: Sequence[bytes], k: int, seed: int) -> Matrix:
     """Gamma(100, 1/100) draws (m, K), to stand for the statistics of words while there are none.
 
-    The 64-bit hash of (seed, word) and the topic's number give 53 bits (splitmix64: Steele, Lea, Flood 2014), these a
-    standard normal z, and that the draw (1 - 1/900 + z/30)^3, which is Gamma's quantile to 2e-5 within 4 sd (Wilson,
-    Hilferty 1931).
+    The 64-bit hash of (seed, word) and the topic's number give 53 bits (splitmix64: Steele, Lea, Flood 2014). These
+    give a standard normal z, and z gives the draw (1 - 1/900 + z/30)^3. That is Gamma's quantile to 2e-5 within 4 sd
+    (Wilson, Hilferty 1931).
     """
     from scipy.special import ndtri
 

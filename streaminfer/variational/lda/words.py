@@ -1,11 +1,11 @@
-"""The rows of models of words: K numbers for each word, of which an increment touches few (see `word_fold`).
+"""The rows of models of words: K numbers for each word. An increment touches few of them (see `lda.fold`).
 
-By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho s / |B| (see `blend`); to touch only the
+By svb rows add up. By svi all rows decay at every step, S <- (1 - rho) S + rho s / |B| (see `blend`). To touch only the
 rows of the increment, each is kept as of the step that touched it last, with L = sum of log(1 - rho) up to then.
-What it is now is exp(L_now - L_then) of that, so nothing is ever rescaled, and a word that nobody uses fades by itself.
-By memoized a visit takes what its batch said before away and adds what it says now (see `word_batches`); what roundings
-leave of that is mended at the end of every pass. Where steps of svi are constant a row has K more numbers, its average
-(see `tail_average`), as of the same step.
+What it is now is exp(L_now - L_then) of that. So nothing is ever rescaled, and a word that is no longer used fades by
+itself. By memoized a visit takes away what its batch said before and adds what it says now (see `lda.batches`). What
+roundings leave of that is mended at the end of every pass. If steps of svi are constant a row has K more numbers, its
+average (see `tail_average`), as of the same step.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Head(NamedTuple):
     log_weight: float
     """L of now, 0 at most."""
     n_words: int
-    """The sum of all rows' counts, in every pass again, modulo 2^53. Every change of a row adds to it, so who has rows
-    with this sum has all of them, each as of this snapshot."""
+    """The sum of all rows' counts, in every pass again, modulo 2^53. Every change of a row adds to it. So rows with
+    this sum are all the rows, each as of this snapshot."""
 
     def vector(self) -> Vector:
         return np.append(self.sums, [self.log_weight, float(self.n_words)])
@@ -68,12 +68,12 @@ def head_of(model: AnyModel, statistics: Vector) -> Head:
 
 
 def row_size(model: AnyModel, inference: Inference) -> int:
-    """Numbers of a row: its statistics, and their average where steps are constant."""
+    """Numbers of a row: its statistics, and their average if steps are constant."""
     return model.size * (2 if constant(inference) else 1)
 
 
 def constant(inference: Inference) -> float | None:
-    """The size of every step, where all are alike."""
+    """The size of every step, if all are alike; else None."""
     return None if inference.step is None else inference.step.constant
 
 
@@ -103,7 +103,7 @@ def complete(model: AnyModel, block: Block) -> bool:
 
 
 def held(model: AnyModel, arena: Arena, rows: Rows, log_weight: float) -> Matrix:
-    """What the statistics of rows are now, (m, K); 0 of a word that is not there."""
+    """What the statistics of rows are now, (m, K); 0 for a word without a row."""
     found = np.zeros((len(rows), model.size))
     known = rows != NONE
     at = rows[known]
@@ -113,7 +113,7 @@ def held(model: AnyModel, arena: Arena, rows: Rows, log_weight: float) -> Matrix
 
 
 def averages(model: AnyModel, arena: Arena, rows: Rows, now: int, rho: float) -> Matrix:
-    """What the averages of rows are at step `now` of steps of size rho, (m, K), where nothing touches them any more."""
+    """The averages (m, K) of rows at step `now` of steps of size rho, if nothing has touched them since."""
     found = np.zeros((len(rows), model.size))
     known = rows != NONE
     at = rows[known]
@@ -125,7 +125,7 @@ def averages(model: AnyModel, arena: Arena, rows: Rows, now: int, rho: float) ->
 
 
 def published(model: AnyModel, inference: Inference, block: Block, labels: Sequence[bytes]) -> Matrix:
-    """The statistics (m, K) of words that a snapshot publishes: of constant steps the averages."""
+    """The statistics (m, K) of words that a snapshot publishes: the averages if steps are constant."""
     rows, rho = block.arena.firsts(labels), constant(inference)
     if rho is None:
         return held(model, block.arena, rows, head_of(model, block.snapshot.payload.statistics).log_weight)

@@ -1,7 +1,7 @@
-"""The methods of inference that a spec may name: one row each, and the only place where they are told apart.
+"""The methods of inference that a spec may name: one row each. Nothing else tells them apart.
 
-A method says which options it has, what a worker learns by it, how the master folds that, what it starts from next and
-what it publishes, and who does the work. topics.yaml says which topics it needs.
+A method says which options it has, what a worker learns by it and how the master folds that. It also says what the
+worker starts from next, what is published, and which service does the work. topics.yaml says which topics it needs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaminfer.models.model import Filter, Matrix, Model, Vector
+from streaminfer.models.model import AnyModel, Filter, Matrix, Model, Vector
 from streaminfer.models.options import Option
 from streaminfer.variational.base import Base
 from streaminfer.variational.forgetting.decay import Forgetting
@@ -135,12 +135,12 @@ def base_of(model: Model, inference: Inference, snapshot: Snapshot) -> Base:
     return Base(snapshot.version, snapshot.n_events, statistics, model.posterior(statistics))
 
 
-def visits_cavity(model: Model, inference: Inference) -> bool:
+def visits_cavity(model: AnyModel, inference: Inference) -> bool:
     """Whether a later visit of a batch must know what the posterior has of it: batches of a filter."""
     return method_of(inference).keeps_batches and isinstance(model, Filter)
 
 
 def meaning(inference: Inference) -> dict[str, Any]:
-    """The options that change what an increment means; of batches that are kept also which events are one."""
+    """The options that change what an increment means; if batches are kept, also which events are a batch."""
     batches = {"minibatch": inference.minibatch} if method_of(inference).keeps_batches else {}
     return {**inference.meaning, **batches}

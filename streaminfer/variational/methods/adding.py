@@ -41,7 +41,7 @@ def fold(
 
 
 def passed(model: Model, snapshot: Snapshot, increment: Increment, forgetting: Forgetting) -> Snapshot:
-    """A snapshot whose clocks have passed an increment of which nothing was added."""
+    """A snapshot whose clocks have passed an increment that added nothing."""
     held = snapshot.payload
     return replace(snapshot, payload=_taken(model, held, forgetting.passed(model, held.clocks, increment)))
 
@@ -49,7 +49,7 @@ def passed(model: Model, snapshot: Snapshot, increment: Increment, forgetting: F
 def _guarded(
     model: Model, held: Held, increment: Increment, fresh_from: int, forgetting: Forgetting | None
 ) -> tuple[Held, Outcome]:
-    """What is held with the increment where that gives a proper posterior; otherwise with a damped one, or as it was.
+    """What is held with the increment if that gives a proper posterior; otherwise with a damped one, or as it was.
 
     An increment that does not depend on its base is statistics of events: it must be proper by itself too.
     """

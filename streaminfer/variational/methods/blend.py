@@ -1,11 +1,12 @@
 """The fold `blend`: natural-gradient steps of stochastic variational inference.
 
-Seed, algorithm «SVI»; Hoffman et al. 2013. With a minibatch B of expected statistics s,
+Angelino, Johnson and Adams 2016, algorithm «SVI»; Hoffman et al. 2013. With a minibatch B of expected statistics s,
 lambda <- (1 - rho_t) lambda + rho_t (eta_0 + N / |B| s). What is held is the blend of statistics *of one event*,
-S <- (1 - rho_t) S + rho_t s / |B|, and lambda = eta_0 + N S with the N of the moment: so an N that grows is right for
-old minibatches too (statistics that were scaled when they were sent would keep the N of then). Where N is the number of
-events seen so far, S is divided by the weights that all minibatches have in it, 1 - (1 - rho_1) ... (1 - rho_t): else
-the first posteriors would stand for a small part of what was seen.
+S <- (1 - rho_t) S + rho_t s / |B|, and lambda = eta_0 + N S with the N of the moment. So an N that grows is right for
+old minibatches too; statistics that were scaled when they were sent would keep the N of then.
+
+If N is the number of events seen so far, S is divided by the weights that all minibatches have in it,
+1 - (1 - rho_1) ... (1 - rho_t). Otherwise the first posteriors would stand for a small part of what was seen.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def fold(
 ) -> tuple[Snapshot, Outcome]:
     """A snapshot one step on if the increment gives a proper posterior, else as it was.
 
-    Steps blend statistics of events, all of which are proper: so one that is not is not damped.
+    Steps blend statistics of events, and those are all proper: so one that is not is not damped.
     """
     if not increment.n_events:
         return snapshot, Outcome.FOLDED
@@ -77,7 +78,7 @@ def iterate(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
 
 
 def published(model: Model, inference: Inference, snapshot: Snapshot) -> Vector:
-    """The statistics of the posterior that a snapshot publishes: of constant steps those of the average."""
+    """The statistics of the posterior that a snapshot publishes: those of the average if steps are constant."""
     if snapshot.payload.average is None:
         return iterate(model, inference, snapshot)
     return model.scale(snapshot.payload.average, of_all(inference, snapshot, averaged=True))

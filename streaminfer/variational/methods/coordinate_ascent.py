@@ -1,7 +1,8 @@
 """Coordinate ascent variational inference: local variables given the parameters, parameters given the local ones.
 
-Seed, chapter on variational inference; with the prior as its base and all events as one minibatch it is batch
-variational Bayes, with a posterior as its base the A(y, eta_base) of streaming variational Bayes.
+Angelino, Johnson and Adams 2016, chapter on variational inference. With the prior as its base and all events as one
+minibatch it is batch variational Bayes. With a posterior as its base it is the A(y, eta_base) of streaming variational
+Bayes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from streaminfer.models.model import Absorbed, Latent, Matrix, Posterior, Vector
 from streaminfer.variational.base import Base
 
 ITERATIONS: Final = 100
-"""Passes over a minibatch at most, if neither spec nor model (`most_passes`) says otherwise."""
+"""The most passes over a minibatch, unless the spec or the model (`most_passes`) says otherwise."""
 TOLERANCE: Final = 1e-6
 """A change of the statistics below this part of the largest of them is none, if the events' densities do not see it."""
 
@@ -29,7 +30,7 @@ def ascended(
 ) -> Absorbed:
     """The expected statistics of events (n, fields), n >= 1, once they and the posterior they give agree.
 
-    Repeats s <- E[T | q], q <- posterior(base + s), neither of which lets the bound fall.
+    Repeats s <- E[T | q] and q <- posterior(base + s). Neither lets the bound fall.
     """
     statistics = model.expected(base.posterior, events, weights)
     most = getattr(model, "most_passes", ITERATIONS) if iterations is None else iterations
@@ -46,7 +47,7 @@ def ascended(
 def _seen(q: Posterior, after: Posterior, events: Matrix) -> float:
     """How much the log densities of events differ on average.
 
-    Where events are far from 0 the largest statistics are their means, beside which no other change counts.
+    If events are far from 0 the largest statistics are their means, and no other change counts beside those.
     """
     with np.errstate(all="ignore"):
         change = np.abs(after.log_predictive(events) - q.log_predictive(events))

@@ -1,9 +1,9 @@
 """The fold `replace`: memoized variational inference.
 
-Hughes & Sudderth 2013. The statistics of all events are the sum of those of every batch as they were expected when it
-was last visited; a visit puts new ones in the place of the old. The first pass fixes the batches: each is a minibatch
-of it, known by its partition and where it begins. What no later pass will visit (all, where there is one pass, else
-what comes after the ends) is one batch that grows.
+Hughes & Sudderth 2013. The statistics of all events are the sum of those of every batch, as they were expected when it
+was last visited. A visit replaces the old ones by new ones. The first pass fixes the batches: each is a minibatch of
+it, known by its partition and its first position. Events that no later pass visits are one batch that grows: all of
+them if there is one pass, else those after the ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streaminfer.variational.tree import Tree
 MOST_BATCHES: Final = 65_536
 """Batches that are visited again, of all partitions: a master holds all of them in memory."""
 MOST_BYTES: Final = 2 << 30
-"""Of all of them: there are fewer of a model with many statistics."""
+"""Bytes of all these batches: a model with many statistics may have fewer of them."""
 
 OPTIONS: Final = (epochs.OPTION,)
 
@@ -40,7 +40,7 @@ def complete(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(options: Mapping[str, Any]) -> None:
-    """Raises OptionsError if a clock would say where batches end."""
+    """Raises OptionsError if the ends of batches would depend on a clock."""
     if options["linger_ms"] != 0:
         rule = "must be 0 with the method memoized, whose batches must be the same in every epoch: leave it out"
         raise OptionsError("linger_ms", rule, options["linger_ms"])
@@ -114,10 +114,10 @@ def fits(begins: Sequence[int], snapshot: Snapshot, increment: Increment) -> boo
 
 
 def visited(model: Model, snapshot: Snapshot, increment: Increment, n_epochs: int, taken: bool = True) -> Snapshot:
-    """A snapshot with an increment that fits; where it is not `taken`, its batch stays as it was.
+    """A snapshot with an increment that fits; if it is not `taken`, its batch stays as it was.
 
-    A batch of which events are gone, by retention or compaction, or cannot be read now, keeps the statistics of its
-    last visit: otherwise they would leave the posterior, and nothing would say so.
+    Events of a batch may be gone, by retention or compaction, or unreadable now. Then it keeps the statistics of its
+    last visit: otherwise these events would leave the posterior, and nothing would say so.
     """
     partition, begin = increment.provenance.partition, increment.provenance.begin
     held = snapshot.payload.batches.get(partition, Tree())

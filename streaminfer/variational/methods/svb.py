@@ -36,8 +36,8 @@ LOWEST: Final = -1e100
 
 
 class Step(NamedTuple):
-    """What a minibatch changes, how well the base predicted it before it was absorbed, and how many of its events were
-    learned by an algorithm that had not converged."""
+    """What a minibatch changes, and how well the base predicted it before it was absorbed. The last number counts the
+    events that were learned by an algorithm that had not converged."""
 
     statistics: NDArray[np.float64]
     score: float

@@ -1,7 +1,7 @@
 """Stochastic variational inference, the worker's part: the expected statistics of a minibatch under the posterior.
 
-Seed, algorithm «SVI»; Hoffman et al. 2013. They are sent unscaled with the count of events; the master takes the step,
-as it alone knows the size of the next step and how many events there are (see `blend`).
+Angelino, Johnson and Adams 2016, algorithm «SVI»; Hoffman et al. 2013. They are sent unscaled with the count of events.
+The master takes the step: only it knows the size of the next step and how many events there are (see `blend`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `blend` publishes A_t = (1 - c_t) A_(t-1) + c_t S_t with c_t = 4 / (t + 3). With P_t = t (t + 1) (t + 2) (t + 3) that is
 P_t A_t = the sum over steps j up to t of 4 j (j + 1) (j + 2) S_j. A row that was last touched at step s only decays
-since, S_j = q^(j - s) S_s with q = 1 - rho: what it adds is S_s times a sum that depends on s alone.
+since, S_j = q^(j - s) S_s with q = 1 - rho. So it adds S_s times a sum that depends on s alone.
 """
 
 from __future__ import annotations

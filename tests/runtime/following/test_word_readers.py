@@ -106,7 +106,7 @@ def test_a_subscriber_has_every_posterior_with_its_words() -> None:
     master, worker = rig.master(), rig.worker()
     rig.send_rows(documents(8))
     rig.run(master, worker)
-    found = iter(Connection(rig.bus).subscribe(rig.spec, timeout=0.2))
+    found = iter(Connection(rig.bus).subscribe(rig.spec, timeout=20.0))
     first = next(found)
     rig.send_rows(documents(8, seed=2))
     rig.run(master, worker)

@@ -1,0 +1,92 @@
+"""A sampled posterior from rows at hand: all chains one after the other, with the draws that services would make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from streaminfer.models.model import Matrix
+from streaminfer.models.targets.density import Density
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
+from streaminfer.sampling import flat
+from streaminfer.sampling.chains import chain as chains
+from streaminfer.sampling.chains import setting_up
+from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.draws import Draws
+from streaminfer.sampling.gathering import Gathering
+from streaminfer.sampling.randomness import Key
+from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.showing import Showing, Watcher
+from streaminfer.spec import Spec
+from streaminfer.tables.draws import snapshot_of
+from streaminfer.variational.forgetting.reached import believe
+
+
+def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
+    """The posterior of rows as one segment of one partition; raises RowError at the first that cannot be read."""
+    if settings.subposteriors > 1:
+        raise ValueError(
+            f"inference.subposteriors: rows are events of one partition, so there is one subposterior, not "
+            f"{settings.subposteriors}: leave it out for fit"
+        )
+    if settings.source == "stream":
+        raise ValueError("inference.source: rows at hand are no stream: leave it out for fit")
+    numbers = _numbers(spec, list(rows))
+    if not len(numbers):
+        raise ValueError("there are no rows: a sampled posterior needs at least one event")
+    target = spec.target
+    density = Density(target, np.ascontiguousarray(target.rows(numbers), dtype=np.float64))
+    gathered = Gathering(settings, flat.size(target.shapes))
+    setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps"))
+    fixed = anchored(density, setup)
+    for unit in range(settings.chains):
+        prepared = Prepared(density, settings, Key(settings.seed, "steps", unit), setup, fixed)
+        gathered.take(unit, _chain(spec, prepared, unit))
+    found: Showing | None = Watcher(settings, gathered).look(0)
+    if found is None:
+        raise RuntimeError("complete chains have nothing to show")
+    return PosteriorSnapshot(spec, snapshot_of(spec, found))
+
+
+def _numbers(spec: Spec, rows: list[Mapping[str, Any]]) -> Matrix:
+    """Rows as events of the window, if there is one."""
+    events, forget = events_of(spec.event_fields, rows), spec.inference.forget or {}
+    if "window_events" in forget:
+        return events.numbers[-int(forget["window_events"]) :]
+    if "window_seconds" in forget:
+        events, seconds = events.parted()
+        times = believe(seconds, ()).times if len(seconds) else seconds
+        inside = np.flatnonzero(times > times.max(initial=0.0) - forget["window_seconds"])
+        return events.numbers[inside]
+    return events.numbers
+
+
+def _chain(spec: Spec, prepared: Prepared, unit: int) -> Draws:
+    """All draws of one chain."""
+    chain, drawn = chains.begin(prepared, None), []
+    while not chain.done:
+        chain, part = chains.advance(prepared, chain)
+        drawn.append(part)
+    setup = prepared.setup
+    return Draws(
+        fingerprint=spec.fingerprint,
+        subposterior=0,
+        chain=unit,
+        segment=0,
+        phase="done",
+        begin=0,
+        end=chain.step,
+        thin=setup.thin,
+        size=setup.size,
+        noise=setup.noise,
+        values=np.concatenate([each.values for each in drawn]),
+        weights=np.concatenate([each.weights for each in drawn]),
+        log_density=np.concatenate([each.log_density for each in drawn]),
+        counters=chain.counters,
+        n_events=prepared.density.n,
+        n_dead_lettered=0,
+        n_lost=0,
+        frontier=(),
+    )
