@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,14 @@ def _joined(parts: list[Draws]) -> Draws:
     )
 
 
+class Counts(NamedTuple):
+    """Of events, and of positions that are lost."""
+
+    n_events: int = 0
+    n_dead_lettered: int = 0
+    n_lost: int = 0
+
+
 class Gathering:
     """By unit and segment. Only what continues a chain is taken: no draw is doubled, and none is left out."""
 
@@ -118,12 +126,19 @@ class Gathering:
         if len(known) < len(units):
             return None
         number = min(draws.segment for draws in known)
-        partitions = set.intersection(*({span.partition for span in draws.frontier} for draws in known))
-        spans = [
-            [span for draws in known for span in draws.frontier if span.partition == p] for p in sorted(partitions)
-        ]
-        least = tuple(Span(each[0].partition, each[0].start, min(span.end for span in each)) for each in spans)
-        return Segment(number, least)
+        common = set.intersection(*({span.partition for span in draws.frontier} for draws in known))
+        passed: dict[int, Span] = {}
+        for span in (each for draws in known for each in draws.frontier if each.partition in common):
+            before = passed.get(span.partition, span)
+            passed[span.partition] = min(before, span, key=lambda each: each.end)
+        return Segment(number, tuple(passed[partition] for partition in sorted(passed)))
+
+    def n_followed(self, subposterior: int) -> Counts:
+        """With a stream, what the chain that is furthest behind has counted."""
+        newest = [window.newest for _, (_, window) in sorted(self.newest().items())]
+        known = [draws for draws in newest if draws is not None and draws.subposterior == subposterior]
+        last = min(known, key=lambda draws: draws.n_events, default=None)
+        return Counts() if last is None else Counts(last.n_events, last.n_dead_lettered, last.n_lost)
 
     def newest(self) -> dict[int, tuple[int, Window]]:
         """Of each unit its newest segment and what it has of it."""

@@ -22,7 +22,7 @@ from streaminfer.sampling import flat, showing
 from streaminfer.sampling.gathering import Gathering
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.showing import Watcher
+from streaminfer.sampling.showing import Showing, Watcher
 from streaminfer.sampling.shown import Fixed, Sampled
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import described, sampled, start, with_shown
@@ -100,7 +100,9 @@ class SampledShard:
             fixed = Fixed(0, reached.number, reached.spans, 0)
             positions = {span.partition: span.end for span in reached.spans}
             frontier = replace(frontier, positions=positions, topic_id=topic_id)
-            self.snapshot = replace(with_shown(self.snapshot, replace(shown, segments=(fixed,))), frontier=frontier)
+            counts = replace(self.snapshot.counts, **self._gathered.n_followed(0)._asdict())
+            followed = with_shown(self.snapshot, replace(shown, segments=(fixed,)))
+            self.snapshot = replace(followed, frontier=frontier, counts=counts)
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""
@@ -137,6 +139,13 @@ class SampledShard:
         if found is None:
             return False
         shown = replace(found.shown, segments=before.segments, cut=before.cut)
+        payload = Held(found.statistics, sampled=Sampled(found.draws, shown))
+        self.snapshot = replace(self.snapshot, payload=payload)
+        if self._settings.source != "stream":  # along a stream frontier and counts move by themselves
+            self._count(found, segment)
+        return True
+
+    def _count(self, found: Showing, segment: Fixed) -> None:
         counts = replace(
             self.snapshot.counts, n_events=found.n_events, n_dead_lettered=found.n_dead_lettered, score=found.score
         )
@@ -145,9 +154,7 @@ class SampledShard:
             positions={span.partition: span.end for span in segment.spans},
             starts={span.partition: span.start for span in segment.spans},
         )
-        payload = Held(found.statistics, sampled=Sampled(found.draws, shown))
-        self.snapshot = replace(self.snapshot, payload=payload, counts=counts, frontier=frontier)
-        return True
+        self.snapshot = replace(self.snapshot, counts=counts, frontier=frontier)
 
     def commit(self, member: Member, now_ms: int) -> None:
         """Publishes the snapshot and the group's position in one transaction."""

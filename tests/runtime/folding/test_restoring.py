@@ -10,11 +10,12 @@ import pytest
 
 from streaminfer.bus.protocol import Output, Partition, Record
 from streaminfer.runtime.folding.master import Master
-from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.following.keys import KeyFollower
 from streaminfer.runtime.learning.worker import Worker
+from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.service import Fatal
+from streaminfer.tables.table import Described
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import MANIFEST
@@ -70,12 +71,12 @@ def test_what_cannot_be_read_is_never_written(fault: dict[str, float], monkeypat
     master = rig.master()
     rig.run(master, rounds=3)
     before = len(rig.records("posterior"))
-    described = Shard._manifest
+    outputs = ManifestWriter.outputs
 
-    def faulty(shard: Shard, snapshot: Snapshot) -> object:
-        return described(shard, changed(snapshot, **fault))
+    def faulty(writer: ManifestWriter, snapshot: Snapshot, said: Described) -> object:
+        return outputs(writer, changed(snapshot, **fault), said)
 
-    monkeypatch.setattr(Shard, "_manifest", faulty)
+    monkeypatch.setattr(ManifestWriter, "outputs", faulty)
     rig.publish(_increment(rig, 0, 1))
     with pytest.raises(Fatal, match=r"demo\.posterior: version 2 is not written: no master could restore it"):
         rig.run(master)
