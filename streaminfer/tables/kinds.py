@@ -70,8 +70,7 @@ class Kind(NamedTuple):
 
     @property
     def scored(self) -> bool:
-        """Whether snapshots have a score. With keys they have none: masters have no events, workers no posterior of
-        keys."""
+        """Whether snapshots have a score. Keys have none: a master has no events, a worker no posterior of keys."""
         return self.together or not self.has_rows
 
 
