@@ -1,4 +1,4 @@
-"""The address of a Kafka cluster and how to get in: from the URL and the environment, never from the command line."""
+"""The address of a Kafka cluster and its credentials, from the URL and the environment: no secret on a command line."""
 
 from __future__ import annotations
 
