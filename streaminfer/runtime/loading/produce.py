@@ -135,7 +135,7 @@ class Loader:
             yield Progress(count, lines.n_read, total)
 
     def _settle(self, count: int) -> None:
-        """Adds the rows that were uncertain to the refused ones, if the bus has at least that many."""
+        """Counts the refused rows of a commit that was uncertain, now that `count` rows are on the bus."""
         if self._uncertain is not None and self._uncertain[0] <= count:
             self.refused.add_all(self._uncertain[1])
         self._uncertain = None
