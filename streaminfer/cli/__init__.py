@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"streaminfer: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # Whoever read our output has gone; close it so that the interpreter does not complain at exit.
+        # The reader of our output has gone; close it so that the interpreter does not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except FAILED as error:

@@ -123,7 +123,7 @@ class Play:
     def tick(self, status: Status) -> None:
         if self._started is None:
             if status.snapshot is None:
-                return  # nobody watches yet: the processes are still starting
+                return  # no snapshot yet: the processes are still starting
             self._started = time.monotonic()
         elapsed = time.monotonic() - self._started
         due = min(len(self._data), int(len(self._data) * elapsed / self._seconds))
@@ -213,7 +213,7 @@ def exact(data: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def report(found: PosteriorSnapshot | None, data: NDArray[np.float64], killed: list[str]) -> int:
-    """The stream's posterior beside the exact one; 1 where they differ."""
+    """The stream's posterior beside the exact one; 1 if they differ."""
     if found is None or found.n_events != len(data):
         print(f"\nended early: {found.n_events if found else 0:,} of {len(data):,} parcels", file=sys.stderr)
         return 1

@@ -46,7 +46,7 @@ INTERVAL = 0.95
 PORTION = 1000
 """Rows that are predicted at once."""
 LARGEST = 5
-"""Of numbers without names, such as those of topics, a table shows this many."""
+"""How many numbers without names, such as those of topics, a table shows."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ class Source(NamedTuple):
 
     @contextmanager
     def rows(self) -> Iterator[tuple[Iterator[bytes], Counted, int]]:
-        """The rows as JSON texts, how many bytes of the file were read, and how many there are (0: nobody knows)."""
+        """The rows as JSON texts, how many bytes of the file were read, and how many there are (0: not known)."""
         file = self.options.file
         if file == "-":
             lines = Counted(sys.stdin.buffer, "standard input")
@@ -200,7 +200,7 @@ class TableLines:
 
 
 def _cell(value: NDArray[np.float64]) -> str:
-    """A number; of several the largest, each after its place."""
+    """A number; if there are several, the largest, each after its place."""
     if value.ndim == 0:
         return "-" if plain(value) is None else f"{value:.6g}"
     order = np.argsort(-value, kind="stable")[:LARGEST].tolist()

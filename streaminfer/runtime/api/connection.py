@@ -22,7 +22,7 @@ from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
 
 LOOK_S = 0.5
-"""Seconds between looks for a topic that is not there yet."""
+"""Seconds between looks for a topic that does not exist yet."""
 
 
 def connect(url: str | None = None) -> Connection:
@@ -36,7 +36,7 @@ class Connection:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self._schemas: dict[str, Schemas] = {}
-        """By spec name, where there is nothing more to be learned from a registry."""
+        """By spec name, once there is nothing more to be learned from a registry."""
         self._checked: set[str] = set()
         """Fingerprints of specs whose posteriors are theirs."""
 
@@ -102,7 +102,7 @@ class Connection:
         return publish_rows(spec, self.bus, rows, schemas.for_events(spec, self.bus))
 
     def _ids(self, spec: Spec) -> Schemas:
-        """The ids that snapshots have, from the registry where there is one; readers register nothing."""
+        """The ids that snapshots have, from the registry if there is one; readers register nothing."""
         if spec.name in self._schemas:
             return self._schemas[spec.name]
         found = schemas.look_up(spec, self.bus, ["posterior"])
@@ -113,7 +113,7 @@ class Connection:
     def _await_writers(self, spec: Spec, timeout: float | None) -> bool:
         """Waits for the topic, which a reader does not make, and whether it has come.
 
-        Where a registry has no id yet, also for the first snapshot: it gets one before it is written.
+        If a registry has no id yet, it also waits for the first snapshot: it gets one before it is written.
         """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         while True:

@@ -46,7 +46,7 @@ def predicted(posterior: Posterior | TopicsPosterior, events: Events, level: flo
 def by_key(
     posteriors: Sequence[Posterior | TopicsPosterior], events: Events, groups: Groups, level: float
 ) -> Predictions:
-    """The same of events of which each is predicted by the posterior of its group (n,)."""
+    """The same for events in groups (n,), each predicted by the posterior of its group."""
     made: Predictions = {}
     for group in np.unique(groups).tolist():
         which = np.flatnonzero(groups == group)
@@ -56,5 +56,5 @@ def by_key(
 
 
 def first(values: Any) -> Any:
-    """What an array has of its first row: a number, or an array where it has several."""
+    """The first row of an array: a number, or an array if it has several."""
     return float(values[0]) if values.ndim == 1 else values[0]

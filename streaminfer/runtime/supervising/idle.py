@@ -26,8 +26,9 @@ class IdleMark:
     def reached(self, snapshot: Snapshot | None) -> bool:
         """Whether every partition's committed frontier is at its end or beyond, in the last pass, and drawn from.
 
-        A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
-        fits it to those of before. A frontier of another topic, since made anew under its name, has reached nothing.
+        A pooled prior must be that of all events. If a frontier is beyond its end, more events have come since, and the
+        prior is never fitted to those of before. A frontier of another topic, since made anew under its name, has
+        reached nothing.
         """
         if snapshot is None:
             return False
