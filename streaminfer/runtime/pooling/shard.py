@@ -136,6 +136,8 @@ class SampledShard:
             return False
         segment = before.segments[0]
         found = self._watcher.look(segment.number)
+        if found is None and self._settings.source == "stream" and before.segment < segment.number - 1:
+            found = self._watcher.look(segment.number - 1)  # nobody waits for us: it may have ended unseen
         if found is None:
             return False
         shown = replace(found.shown, segments=before.segments, cut=before.cut)
