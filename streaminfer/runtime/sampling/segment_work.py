@@ -169,8 +169,7 @@ class SegmentWork:
             return False
         if self.setup is None:
             if self._slices is None:
-                first_unit = self._unit.number - self._unit.chain
-                key = Key(self._settings.seed, "steps", first_unit, self.segment.number)
+                key = Key(self._settings.seed, "steps", self._unit._replace(chain=0).number, self.segment.number)
                 self._slices = setting_up.slices(self.density, self._settings, key, self.segment.number == 0)
             try:
                 self.progress = next(self._slices)
