@@ -46,7 +46,7 @@ class Run:
 
 
 def shared_address() -> str:
-    """The address of this run's broker; the first who asks starts it. Fails with the keeper's message."""
+    """The address of this run's broker; the first test that asks starts it. Fails with the keeper's message."""
     folder = Path(os.environ[RUN])
     address, failure = folder / "address", folder / "failure"
     with (folder / "start").open("w") as lock:
@@ -83,7 +83,7 @@ def keep(folder: Path) -> None:
             (folder / "address.new").write_text(address)
             (folder / "address.new").rename(folder / "address")
             fcntl.flock(alive, fcntl.LOCK_EX)
-    # The run was killed if nobody waits for the lock that has just been freed: then this is the last to go.
+    # If no process waits for the lock that has just been freed, the run was killed: then this is the last to go.
     shutil.rmtree(folder, ignore_errors=True)
 
 

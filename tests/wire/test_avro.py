@@ -112,7 +112,7 @@ OLDER = {
 
 @pytest.mark.parametrize("topic", OLDER)
 def test_records_of_older_versions_are_read(topic: str) -> None:
-    """By their declared ids, by ids of a registry that stand for them, and by ids of which only the topic is known."""
+    """By their declared ids, by ids of a registry that stand for them, and by ids that only the topic explains."""
     older, wanted = bytes.fromhex(OLDER[topic]), DECLARED.decode(topic, RECORDS[topic])
     assert DECLARED.decode(topic, older) == wanted
     renamed = b"\x00\x00\x00\x00\x63" + older[5:]
