@@ -32,7 +32,7 @@ class RemadeSubscriber(Subscriber):
 
 
 class RemadeWorld(World):
-    """Of a posterior without forgetting."""
+    """The world of a posterior without forgetting."""
 
     remade = False
     n_fatal = 0

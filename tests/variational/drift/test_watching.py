@@ -102,9 +102,8 @@ def test_the_mean_of_the_evidence_is_the_number_of_events_compared() -> None:
     found, n_compared = [], 0
     for _ in range(400):
         state, _ = run(blocks(rng.exponential(size=8 + 31 + 40) * -9, 1), block_events=1, budget=1e300)
-        found.append(
-            state.evidence[0][:2]
-        )  # for the smaller drops: the mean of the others is from events too rare to see
+        # Only the smaller drops: the mean of the others is from events too rare to see.
+        found.append(state.evidence[0][:2])
         n_compared = 40 - 40 // ranks.FIRST_STRIDE
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / 20
     assert (np.abs(mean - n_compared) < 5 * error).all(), (mean, error)
