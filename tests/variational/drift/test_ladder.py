@@ -148,7 +148,7 @@ def test_the_bound_never_falls(structured: bool, n: int, k: int) -> None:
 
 @pytest.mark.parametrize(("spread", "gain"), [(0.5, 0.0), (1.0, 0.02), (2.0, 0.5)])
 def test_the_structured_bound_is_the_better_one(spread: float, gain: float) -> None:
-    """From where the naive one ends it rises, the more the less events tell their states; so from a common start."""
+    """From the end of the naive one it rises, the more the less events tell their states; so from a common start."""
     of, events = model(2), draw(80, spread)
     naive = ladder.fit(of, events, structured=False, rounds=30)
     onwards = ladder.fit(of, events, rounds=1, beliefs=naive.beliefs)
