@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subposterior", metavar="J", type=whole(0, 10**6), help="of this subposterior only")
     parser.add_argument("--chain", metavar="C", type=whole(0, 63), help="of this chain only")
     parser.add_argument("--follow", action="store_true", help="print every new draw until interrupted")
-    parser.add_argument("--netcdf", metavar="FILE", type=Path, help="write all draws as an ArviZ InferenceData")
+    parser.add_argument("--netcdf", metavar="FILE", type=Path, help="write all draws in the layout of ArviZ")
     parser.add_argument("--parquet", metavar="FILE", type=Path, help="write all draws, a row for each")
     add_bus(parser)
     add_json(parser)

@@ -168,7 +168,7 @@ def print_summary(found: PosteriorSnapshot) -> None:
     snapshot, model = found.snapshot, found.spec.model
     print(heading(found))
     counts = snapshot.counts
-    named = {"lost": counts.n_lost, "in dead-letters": counts.n_dead_lettered, "damped": counts.n_damped,
+    named = {"lost": counts.n_lost, "dead-lettered": counts.n_dead_lettered, "damped": counts.n_damped,
              "rejected": counts.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in named.items() if count)
     if counts.n_unconverged:

@@ -124,7 +124,7 @@ def by_chain(spec: Spec, blocks: Iterable[Draws]) -> dict[str, NDArray[np.float6
 
 
 def write_netcdf(spec: Spec, blocks: Iterable[Draws], path: Path) -> None:
-    """Draws as an ArviZ InferenceData in a NetCDF file; needs the extra `arviz`."""
+    """Draws in ArviZ's layout as a NetCDF file; needs the extra `arviz`."""
     try:
         from arviz_base import from_dict
     except ImportError as error:
