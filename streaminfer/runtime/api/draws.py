@@ -128,7 +128,7 @@ def write_netcdf(spec: Spec, blocks: Iterable[Draws], path: Path) -> None:
     try:
         from arviz_base import from_dict
     except ImportError as error:
-        raise ImportError("--netcdf needs ArviZ: pip install 'streaminfer[arviz]'") from error
+        raise ImportError("--netcdf needs ArviZ: pip install '.[arviz]' in a clone of streaminfer") from error
     from_dict({"posterior": by_chain(spec, blocks)}).to_netcdf(path, engine="h5netcdf")
 
 
@@ -138,7 +138,7 @@ def write_parquet(rows: Iterable[Draw], path: Path) -> int:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError("--parquet needs pyarrow: pip install 'streaminfer[parquet]'") from error
+        raise ImportError("--parquet needs pyarrow: pip install '.[parquet]' in a clone of streaminfer") from error
     table: dict[str, list[Any]] = {}
     n_rows = 0
     for draw in rows:
