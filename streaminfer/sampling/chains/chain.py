@@ -69,7 +69,13 @@ def packed(chain: Chain) -> Vector:
 
 def unpacked(prepared: Prepared, numbers: Vector) -> Any:
     """The state of the kernel from numbers; raises ValueError if they are not its own."""
-    return packing.unflatten(kernel_of(prepared).like(prepared), numbers)
+    return packing.unflatten(kernel_of(prepared).like(prepared, prepared.density.n), numbers)
+
+
+def last_position(prepared: Prepared, numbers: Vector, n_events: int) -> Vector:
+    """Where a chain was at the end of an earlier segment of so many events, from the state of its kernel then."""
+    kernel = kernel_of(prepared)
+    return kernel.position(packing.unflatten(kernel.like(prepared, n_events), numbers))
 
 
 def _phase(prepared: Prepared, step: int) -> str:
