@@ -18,7 +18,7 @@ from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.next_segment import Ends
 from streaminfer.runtime.telemetry import MasterMetrics
-from streaminfer.sampling import flat, showing
+from streaminfer.sampling import flat, parts_shown, showing
 from streaminfer.sampling.gathering import Gathering
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
@@ -46,7 +46,7 @@ class SampledShard:
         size = flat.size(spec.target.shapes)
         self._reader = DrawsReader(spec, settings, size, bus, schemas)
         self._gathered = Gathering(settings, size)
-        self._watcher = Watcher(settings, self._gathered)
+        self._watchers = [Watcher(settings, self._gathered, j) for j in range(settings.subposteriors)]
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
@@ -89,7 +89,7 @@ class SampledShard:
         """Whether a segment of a subposterior was due."""
         topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
         held = {each.subposterior: each for each in sampled(self.snapshot).shown.segments}
-        before, n_lost = dict(held), 0
+        before, n_lost, any_cut = dict(held), 0, False
         for j in range(self._settings.subposteriors):
             last = held.get(j)
             old = None if last is None else Segment(last.number, last.spans)
@@ -99,36 +99,39 @@ class SampledShard:
             new = self._ends.after(old, j, complete, cut, age)
             if new is not None:
                 held[j] = Fixed(j, new.number, new.spans, now_ms)
-                n_lost += self._ends.n_lost(old, new)
+                n_lost, any_cut = n_lost + self._ends.n_lost(old, cut), any_cut or cut
                 log.info("segment %d of subposterior %d: %s positions", new.number, j, f"{new.size:,}")
         if held == before:
             return False
         shown = sampled(self.snapshot).shown
-        shown = replace(shown, segments=tuple(held[j] for j in sorted(held)), cut=n_lost > 0)
+        shown = replace(shown, segments=tuple(held[j] for j in sorted(held)), cut=any_cut)
         counts = replace(self.snapshot.counts, n_lost=self.snapshot.counts.n_lost + n_lost)
         frontier = replace(self.snapshot.frontier, topic_id=topic_id)
         self.snapshot = replace(with_shown(self.snapshot, shown), counts=counts, frontier=frontier)
         return True
 
     def _show(self) -> bool:
-        """Whether there is more to show of the newest segment; of several subposteriors each is shown by itself."""
+        """Whether there is more to show of newest segments."""
         before = sampled(self.snapshot).shown
-        if self._settings.subposteriors > 1 or not before.segments:
+        found = {fixed: self._watchers[fixed.subposterior].look(fixed.number) for fixed in before.segments}
+        new = {fixed: each for fixed, each in found.items() if each is not None}
+        if not new:
             return False
-        segment = before.segments[0]
-        found = self._watcher.look(segment.number)
-        if found is None:
-            return False
-        shown = replace(found.shown, segments=before.segments, cut=before.cut)
+        made = parts_shown.together(new, before, self._gathered)
+        shown = replace(made.shown, segments=before.segments, cut=before.cut)
         counts = replace(
-            self.snapshot.counts, n_events=found.n_events, n_dead_lettered=found.n_dead_lettered, score=found.score
+            self.snapshot.counts,
+            n_events=made.n_events,
+            n_dead_lettered=made.n_dead_lettered,
+            score=made.score,
         )
+        spans, frontier = [span for fixed in new for span in fixed.spans], self.snapshot.frontier
         frontier = replace(
-            self.snapshot.frontier,
-            positions={span.partition: span.end for span in segment.spans},
-            starts={span.partition: span.start for span in segment.spans},
+            frontier,
+            positions={**frontier.positions, **{span.partition: span.end for span in spans}},
+            starts={**frontier.starts, **{span.partition: span.start for span in spans}},
         )
-        payload = Held(found.statistics, sampled=Sampled(found.draws, shown))
+        payload = Held(made.statistics, sampled=Sampled(made.draws, shown))
         self.snapshot = replace(self.snapshot, payload=payload, counts=counts, frontier=frontier)
         return True
 
