@@ -97,8 +97,8 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
     block = kernel.steps(prepared, chain.state, rng, end - chain.step, chain.step < learned)
     if kernel.undone(block.state) >= MOST_UNDONE:
         raise Diverged(
-            f"{MOST_UNDONE} steps in a row left the finite numbers: make inference.step smaller, scale the features, "
-            "or raise the prior's precision"
+            f"inference.step: {MOST_UNDONE} steps in a row left the finite numbers (a first step has the size "
+            f"{prepared.setup.size:.3g}): make steps smaller, scale the features, or raise the prior's precision"
         )
     steps = np.arange(chain.step + 1, end + 1)
     chosen = np.flatnonzero((steps > warmup) & ((steps - warmup) % prepared.setup.thin == 0))
