@@ -12,6 +12,7 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.sampling import flat
 from streaminfer.sampling.gathering import KEPT, Gathering
+from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.showing import Watcher
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import snapshot_of
@@ -38,15 +39,21 @@ def check_combined(spec: Spec) -> None:
         )
 
 
+def check_index(spec: Spec, index: int) -> Settings:
+    """How a spec is sampled; raises NoSampler, and NoSuchSubposterior if it has no such part."""
+    settings = settings_of(spec)
+    if not 0 <= index < settings.subposteriors:
+        rule = f"must be below {settings.subposteriors}, as inference.subposteriors says"
+        raise NoSuchSubposterior(f"subposterior: {rule} (got {index})")
+    return settings
+
+
 def newest(spec: Spec, bus: Bus, schemas: Schemas, index: int) -> PosteriorSnapshot | None:
     """A subposterior as it is now, as its version the number of its segment from 1; None if it has no draws to show.
 
     Raises NoSampler, and NoSuchSubposterior if the spec has fewer.
     """
-    settings = settings_of(spec)
-    if not 0 <= index < settings.subposteriors:
-        rule = f"must be below {settings.subposteriors}, as inference.subposteriors says"
-        raise NoSuchSubposterior(f"subposterior: {rule} (got {index})")
+    settings = check_index(spec, index)
     size, first = flat.size(spec.target.shapes), index * settings.chains
     gathered, segment = Gathering(settings, size), -1
     units = list(range(first, first + settings.chains))
