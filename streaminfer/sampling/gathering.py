@@ -80,6 +80,10 @@ class Gathering:
         self._settings, self._size = settings, size
         self._windows: dict[int, dict[int, Window]] = {unit: {} for unit in range(settings.n_units)}
 
+    @property
+    def n_subposteriors(self) -> int:
+        return self._settings.subposteriors
+
     def take(self, unit: int, draws: Draws) -> bool:
         """Adds the draws of a unit; whether they continue what is held of their segment."""
         held = self._windows[unit]

@@ -97,6 +97,7 @@ class Programs:
         self._started: list[Program] = []
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+        self.environment["STREAMINFER_SCRATCH"] = str(folder / "scratch")
         for name in ("STREAMINFER_BUS", "STREAMINFER_HTTP_TOKEN"):
             self.environment.pop(name, None)
 

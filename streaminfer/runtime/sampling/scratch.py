@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -20,7 +21,7 @@ from streaminfer.models.model import Matrix
 from streaminfer.runtime.service import Fatal
 
 VARIABLE: Final = "STREAMINFER_SCRATCH"
-"""Names the folder; without it one of this user's in the system's folder for temporary files."""
+"""Names the place of this user's own folder; without it that is the system's folder for temporary files."""
 RESERVE: Final = 64 << 20
 """Bytes that are left free."""
 PART: Final = 1 << 16
@@ -38,15 +39,38 @@ class About(NamedTuple):
     columns: int
 
 
+class Missing(Exception):
+    """A file that was here is gone, or is not whole any more."""
+
+
 def folder() -> Path:
-    """The folder, made if it is missing."""
-    given = os.environ.get(VARIABLE)
-    path = Path(given) if given else Path(tempfile.gettempdir()) / f"streaminfer-{getpass.getuser()}"
+    """This user's own folder, made if it is missing; raises Fatal if somebody else may have put files there."""
+    user = os.getuid()
+    path = Path(os.environ.get(VARIABLE) or tempfile.gettempdir()) / f"streaminfer-{user}"
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
     except OSError as error:
-        raise Fatal(f"{path}: no folder for rows of segments can be made: {error.strerror}; set {VARIABLE}") from error
+        raise Fatal(
+            f"{path}: the folder for rows of segments cannot be made: {error.strerror}; set {VARIABLE} to a folder "
+            "in which this user may make one"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "a file"
+        raise Fatal(
+            f"{path}: must be a folder of the user {user}, who alone may write there (got {kind} of the user "
+            f"{found.st_uid}): remove it, or set {VARIABLE} to another folder"
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
     return path
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that only this user may read; how `open` does it."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 class RowsFile:
@@ -73,7 +97,7 @@ class RowsFile:
     def lock(self) -> bool:
         """Whether this process may write now; another that could is gone or has not begun."""
         if self._lock is None:
-            lock = open(self.path.with_suffix(".lock"), "wb")  # noqa: SIM115 (closed by `close`)
+            lock = open(self.path.with_suffix(".lock"), "wb", opener=_private)  # noqa: SIM115 (closed by `close`)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -82,17 +106,25 @@ class RowsFile:
             self._lock = lock
         return True
 
-    def begin(self, n_positions: int) -> None:
-        """Starts to write, if there is room for a row for each of so many positions."""
-        self._check_room(8 * self._columns * n_positions)
-        self._about.unlink(missing_ok=True)
-        self._out = open(self.path, "wb")  # noqa: SIM115 (closed by `end` or `close`)
-        os.fchmod(self._out.fileno(), 0o600)
+    def begin(self, n_rows: int) -> None:
+        """Starts to write, if there is room for so many rows."""
+        self.expect(n_rows)
+        self.remove()  # whoever has the old one mapped must keep what it has
+        self._out = open(self.path, "xb", opener=_private)  # noqa: SIM115 (closed by `end` or `close`)
         self._hash, self._n = blake2b(digest_size=16), 0
+
+    def expect(self, n_rows: float) -> None:
+        """Raises Fatal if there is no room for so many rows more."""
+        needed, free = int(8 * self._columns * n_rows), shutil.disk_usage(self.path.parent).free
+        if free < needed + RESERVE:
+            raise Fatal(
+                f"{self.path.parent}: the rows of a segment need {_mib(needed)} more, with {_mib(RESERVE)} left free, "
+                f"and only {_mib(free)} are free: make room, or set {VARIABLE} to a folder with more"
+            )
 
     def add(self, rows: Matrix) -> None:
         data = np.ascontiguousarray(rows, dtype="<f8").tobytes()
-        self._check_room(len(data))
+        self.expect(len(rows))
         self._out.write(data)
         self._hash.update(data)
         self._n += len(rows)
@@ -115,17 +147,20 @@ class RowsFile:
         self._out = None
         about = About(self._n, n_dead_lettered, self._hash.hexdigest(), self._columns)
         fresh = self._about.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(about._asdict()))
+        with open(fresh, "w", opener=_private) as out:
+            out.write(json.dumps(about._asdict()))
         fresh.replace(self._about)
         return about
 
-    def mapped(self) -> Matrix:
-        """The rows, of which only those that are in use are in memory."""
-        about = self.about()
-        if about is None or about.n_events == 0:
+    def mapped(self, about: About) -> Matrix:
+        """The rows, of which only those that are in use are in memory; raises Missing."""
+        if about.n_events == 0:
             return np.empty((0, self._columns))
-        os.utime(self._about)
-        return np.asarray(np.memmap(self.path, dtype="<f8", mode="r", shape=(about.n_events, self._columns)))
+        try:
+            os.utime(self._about)
+            return np.asarray(np.memmap(self.path, dtype="<f8", mode="r", shape=(about.n_events, self._columns)))
+        except (OSError, ValueError) as error:
+            raise Missing(f"{self.path}: {error}") from error
 
     def remove(self) -> None:
         """Another process that has it mapped keeps what it has."""
@@ -141,20 +176,19 @@ class RowsFile:
             self._lock.close()
             self._lock = None
 
-    def _check_room(self, n_bytes: int) -> None:
-        free = shutil.disk_usage(self.path.parent).free
-        if free < n_bytes + RESERVE:
-            raise Fatal(
-                f"{self.path.parent}: the rows of a segment need {n_bytes >> 20} MiB, and {free >> 20} MiB are free: "
-                f"make room, or set {VARIABLE} to a folder with more"
-            )
+
+def _mib(n_bytes: int) -> str:
+    return f"{n_bytes >> 20:,} MiB"
 
 
 class Check:
-    """Compares a file with its digest, a part at a time."""
+    """Compares a file with its digest, a part at a time. Raises Missing."""
 
     def __init__(self, file: RowsFile, about: About) -> None:
-        self._in = open(file.path, "rb")  # noqa: SIM115 (closed by `step` or `close`)
+        try:
+            self._in = open(file.path, "rb", opener=_private)  # noqa: SIM115 (closed by `step` or `close`)
+        except OSError as error:
+            raise Missing(f"{file.path}: {error}") from error
         self._about, self._hash = about, blake2b(digest_size=16)
 
     def step(self) -> bool | None:
@@ -171,11 +205,25 @@ class Check:
 
 
 def remove_old() -> None:
-    """Removes files that nobody uses any more: their segments are over, or their machine's user has left."""
-    for about in folder().glob("*.json"):
-        try:
-            if time.time() - about.stat().st_mtime > OLD_S:
-                for suffix in (".json", ".rows", ".lock"):
-                    about.with_suffix(suffix).unlink(missing_ok=True)
-        except OSError:
-            continue
+    """Removes files that nobody has opened for long, whole or not: their spec is at rest, or runs elsewhere."""
+    newest: dict[str, float] = {}
+    for path in folder().iterdir():
+        with suppress(OSError):
+            newest[path.stem] = max(newest.get(path.stem, 0.0), path.stat().st_mtime)
+    for stem, at in newest.items():
+        if time.time() - at > OLD_S:
+            _remove(stem)
+
+
+def remove_earlier(series: str, number: int) -> None:
+    """Removes the rows of earlier segments: no chain goes back to one. Whoever has them mapped keeps them."""
+    for path in folder().glob(f"{series}-*.json"):
+        found = path.stem.removeprefix(f"{series}-").split("-")[0]
+        if found.isdecimal() and int(found) < number:
+            _remove(path.stem)
+
+
+def _remove(stem: str) -> None:
+    for path in folder().glob(f"{stem}.*"):
+        with suppress(OSError):
+            path.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -12,7 +13,8 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
-from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
+from streaminfer.runtime.sampling import scratch
+from streaminfer.runtime.sampling.scratch import About, Check, Missing, RowsFile
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling.chains import packing, setting_up
@@ -29,6 +31,11 @@ from streaminfer.wire.avro import Schemas
 log = logging.getLogger(__name__)
 
 
+def _digest(known: str) -> str:
+    """A few letters for a file's name."""
+    return blake2b(known.encode(), digest_size=8).hexdigest()
+
+
 class SegmentRows:
     """The rows of a segment: of a file that is here, or read from the log while the lock is this process's."""
 
@@ -43,13 +50,12 @@ class SegmentRows:
         schemas: Schemas,
     ) -> None:
         self._spec, self._bus, self._target, self._segment, self._schemas = spec, bus, target, segment, schemas
-        known = f"{bus} {spec.fingerprint} {topic_id} {share} {segment}"
-        name = blake2b(known.encode(), digest_size=12).hexdigest()
-        self._file = RowsFile(f"{spec.name}-{segment.number}-{name}", target.columns)
+        self._series = f"{spec.name}-{_digest(f'{bus} {spec.fingerprint} {topic_id} {share}')}"
+        self._file = RowsFile(f"{self._series}-{segment.number}-{_digest(str(segment))}", target.columns)
         self._check: Check | None = None
         self._events: SegmentEvents | None = None
         self._times: list[Vector] = []
-        self._n_bad = 0
+        self._n_bad = self._n_events = 0
         self.about: About | None = None
         """Once the rows are there."""
 
@@ -62,9 +68,11 @@ class SegmentRows:
         elif self._check is not None:
             self._look()
         elif (found := self._file.about()) is not None:
-            self._check = Check(self._file, found)
-        elif self._file.lock():
+            with suppress(Missing):
+                self._check = Check(self._file, found)
+        elif self._file.lock() and self._file.about() is None:
             self._file.begin(self._segment.size)
+            self._times, self._n_bad, self._n_events = [], 0, 0
             self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
         return self.about is not None
 
@@ -78,8 +86,18 @@ class SegmentRows:
         """Whether another process reads what this one needs."""
         return self.about is None and self._events is None and self._check is None
 
-    def mapped(self) -> Matrix:
-        return self._file.mapped()
+    def mapped(self) -> Matrix | None:
+        """The rows; None if they are gone since, so that they must be read again."""
+        if self.about is None:
+            return None
+        try:
+            rows = self._file.mapped(self.about)
+        except Missing as error:
+            log.warning("%s: it is read again", error)
+            self.about = None
+            return None
+        scratch.remove_earlier(self._series, self._segment.number)
+        return rows
 
     def _look(self) -> None:
         """Compares a file that was here with its digest."""
@@ -100,7 +118,10 @@ class SegmentRows:
         part = self._events.read(timeout)
         if part is not None:
             self._n_bad += part.n_bad
+            self._n_events += len(part.events)
             if len(part.events):
+                done = self._events.position
+                self._file.expect(self._n_events * (self._segment.size - done) / max(1, done))
                 self._file.add(self._target.rows(part.events))
             if part.times is not None:
                 self._times.append(part.times)
@@ -146,8 +167,8 @@ class SegmentWork:
 
     def read(self, timeout: float) -> bool:
         """Whether the rows are there; each call does a part. Raises Removed."""
-        if self.density is None and self.rows.step(timeout):
-            self.density = Density(self._target, self.rows.mapped(), 1 / self._unit.subposteriors)
+        if self.density is None and self.rows.step(timeout) and (rows := self.rows.mapped()) is not None:
+            self.density = Density(self._target, rows, 1 / self._unit.subposteriors)
         self.progress = self.rows.progress
         return self.density is not None
 
