@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -47,6 +48,8 @@ class SegmentRows:
         name = blake2b(known.encode(), digest_size=12).hexdigest()
         self._file = RowsFile(f"{spec.name}-{segment.number}-{name}", target.columns)
         self._check: Check | None = None
+        self._found: About | None = None
+        """What the file that is compared should have."""
         self._events: SegmentEvents | None = None
         self._times: list[Vector] = []
         self._n_bad = 0
@@ -61,12 +64,18 @@ class SegmentRows:
             self._read(timeout)
         elif self._check is not None:
             self._look()
-        elif (found := self._file.about()) is not None:
-            self._check = Check(self._file, found)
+        else:
+            with suppress(FileNotFoundError):  # the folder was removed just now: the next call makes it again
+                self._open()
+        return self.about is not None
+
+    def _open(self) -> None:
+        """The file that is here, or a new one."""
+        if (found := self._file.about()) is not None:
+            self._check, self._found = Check(self._file.path, found), found
         elif self._file.lock():
             self._file.begin(self._segment.size)
             self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
-        return self.about is not None
 
     @property
     def progress(self) -> str:
@@ -79,18 +88,23 @@ class SegmentRows:
         return self.about is None and self._events is None and self._check is None
 
     def mapped(self) -> Matrix:
-        return self._file.mapped()
+        if self.about is None:
+            raise RuntimeError("the rows are not there yet")
+        return self._file.mapped(self.about)
 
     def _look(self) -> None:
         """Compares a file that was here with its digest."""
-        right = None if self._check is None else self._check.step()
-        if right is None:
+        check = self._check
+        right = None if check is None else check.step()
+        if check is None or right is None:
             return
         self._check = None
-        found = self._file.about()
-        if right and found is not None:
-            self.about = found
-        elif self._file.lock():
+        if right:
+            self._file.compared(check)
+            self.about = self._found
+            return
+        check.close()
+        if self._file.lock():
             log.warning("%s is not what it says: it is read again", self._file.path)
             self._file.remove()
 
@@ -109,7 +123,7 @@ class SegmentRows:
         if self._spec.inference.by_time:
             self._keep_window()
         self.about = self._file.end(self._n_bad)
-        self._file.close()
+        self._file.unlock()
 
     def _keep_window(self) -> None:
         """Leaves out what is older than the window before the newest event."""
