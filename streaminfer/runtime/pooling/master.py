@@ -53,8 +53,7 @@ class PoolingMaster:
         if not self._owns:
             return
         if self._shard is None:
-            arguments = (self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
-            self._shard = SampledShard(*arguments)
+            self._shard = self._open_shard()
         if not self._restored:
             self._restored = self._shard.restored()
             return
@@ -92,6 +91,9 @@ class PoolingMaster:
         if self._shard is not None:
             self._shard.close()
             self._shard = None
+
+    def _open_shard(self) -> SampledShard:
+        return SampledShard(self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
 
     def _is_due(self, shard: SampledShard) -> bool:
         waited = self._clock() - self._committed_at >= self._spec.inference.snapshot_ms / 1000

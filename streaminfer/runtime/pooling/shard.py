@@ -81,9 +81,12 @@ class SampledShard:
                 self.snapshot = replace(self.snapshot, counts=counts)
 
     def look(self, now_ms: int) -> bool:
-        """Fixes the next segments and shows new draws; whether it must be committed at once."""
-        fixed = self._ends.look() and self._fix(now_ms)
-        return self._show() or fixed
+        """Shows new draws and fixes the next segments; whether it must be committed at once.
+
+        In this order: a segment that is complete is shown before, or with, the one that comes after it.
+        """
+        shown = self._show()
+        return (self._ends.look() and self._fix(now_ms)) or shown
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""
