@@ -123,6 +123,7 @@ class OwnedUnit:
         """Draws and state in one transaction, which fails if another process owns the unit by now."""
         if self._course is None:
             return
+        self.verify()  # a commit after one that is not in the log would leave its draws out for good
         now, number = self._course.reached(), self.unit.number
         draws, block = self._course.draws(now)
         most = self._bus.max_record_bytes
