@@ -82,12 +82,15 @@ class SampledShard:
                 self.snapshot = replace(self.snapshot, counts=counts)
 
     def look(self, now_ms: int) -> bool:
-        """Fixes the next segments and shows new draws; whether it must be committed at once."""
+        """Shows new draws and fixes the next segments; whether it must be committed at once.
+
+        In this order: a segment that is complete is shown before, or with, the one that comes after it.
+        """
         if self._settings.source == "stream":
             self._follow()
             return self._show()
-        fixed = self._ends.look() and self._fix(now_ms)
-        return self._show() or fixed
+        shown = self._show()
+        return (self._ends.look() and self._fix(now_ms)) or shown
 
     def _follow(self) -> None:
         """The segments of chains that go along the stream, as far as all of a subposterior have come."""

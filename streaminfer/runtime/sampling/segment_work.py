@@ -14,7 +14,7 @@ from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
 from streaminfer.runtime.sampling import scratch
-from streaminfer.runtime.sampling.scratch import About, Check, Missing, RowsFile
+from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling.chains import packing, setting_up
@@ -53,6 +53,8 @@ class SegmentRows:
         self._series = f"{spec.name}-{_digest(f'{bus} {spec.fingerprint} {topic_id} {share}')}"
         self._file = RowsFile(f"{self._series}-{segment.number}-{_digest(str(segment))}", target.columns)
         self._check: Check | None = None
+        self._found: About | None = None
+        """What the file that is compared should have."""
         self._events: SegmentEvents | None = None
         self._times: list[Vector] = []
         self._n_bad = self._n_events = 0
@@ -67,14 +69,19 @@ class SegmentRows:
             self._read(timeout)
         elif self._check is not None:
             self._look()
-        elif (found := self._file.about()) is not None:
-            with suppress(Missing):
-                self._check = Check(self._file, found)
+        else:
+            with suppress(FileNotFoundError):  # the folder was removed just now: the next call makes it again
+                self._open()
+        return self.about is not None
+
+    def _open(self) -> None:
+        """The file that is here, or a new one."""
+        if (found := self._file.about()) is not None:
+            self._check, self._found = Check(self._file.path, found), found
         elif self._file.lock() and self._file.about() is None:
             self._file.begin(self._segment.size)
             self._times, self._n_bad, self._n_events = [], 0, 0
             self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
-        return self.about is not None
 
     @property
     def progress(self) -> str:
@@ -86,29 +93,26 @@ class SegmentRows:
         """Whether another process reads what this one needs."""
         return self.about is None and self._events is None and self._check is None
 
-    def mapped(self) -> Matrix | None:
-        """The rows; None if they are gone since, so that they must be read again."""
+    def mapped(self) -> Matrix:
         if self.about is None:
-            return None
-        try:
-            rows = self._file.mapped(self.about)
-        except Missing as error:
-            log.warning("%s: it is read again", error)
-            self.about = None
-            return None
+            raise RuntimeError("the rows are not there yet")
+        rows = self._file.mapped(self.about)
         scratch.remove_earlier(self._series, self._segment.number)
         return rows
 
     def _look(self) -> None:
         """Compares a file that was here with its digest."""
-        right = None if self._check is None else self._check.step()
-        if right is None:
+        check = self._check
+        right = None if check is None else check.step()
+        if check is None or right is None:
             return
         self._check = None
-        found = self._file.about()
-        if right and found is not None:
-            self.about = found
-        elif self._file.lock():
+        if right:
+            self._file.compared(check)
+            self.about = self._found
+            return
+        check.close()
+        if self._file.lock():
             log.warning("%s is not what it says: it is read again", self._file.path)
             self._file.remove()
 
@@ -130,7 +134,7 @@ class SegmentRows:
         if self._spec.inference.by_time:
             self._keep_window()
         self.about = self._file.end(self._n_bad)
-        self._file.close()
+        self._file.unlock()
 
     def _keep_window(self) -> None:
         """Leaves out what is older than the window before the newest event."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streaminfer.runtime.sampling import scratch
-from streaminfer.runtime.sampling.scratch import Check, Missing, RowsFile
+from streaminfer.runtime.sampling.scratch import Check, RowsFile
 from streaminfer.runtime.service import Fatal
 
 ROWS = np.arange(12.0).reshape(4, 3)
@@ -31,9 +31,13 @@ def written(name: str, rows: np.ndarray = ROWS) -> RowsFile:
 def right(file: RowsFile) -> bool:
     about = file.about()
     assert about is not None
-    check = Check(file, about)
+    check = Check(file.path, about)
     while (found := check.step()) is None:
         pass
+    if found:
+        file.compared(check)
+    else:
+        check.close()
     return found
 
 
@@ -84,6 +88,7 @@ def test_a_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path, monkeypat
 def test_a_flipped_byte_is_found() -> None:
     file = written("a")
     assert right(file)
+    file.close()
     data = bytearray(file.path.read_bytes())
     data[17] ^= 1
     file.path.write_bytes(data)
@@ -101,19 +106,30 @@ def test_a_file_that_vanishes_is_missing_and_not_empty() -> None:
     about = file.about()
     assert about is not None
     file.remove()
-    with pytest.raises(Missing):
-        file.mapped(about)
-    with pytest.raises(Missing):
-        Check(file, about)
+    assert file.about() is None
+    with pytest.raises(FileNotFoundError):
+        Check(file.path, about)
+
+
+def test_a_file_that_was_found_right_stays_so_whoever_removes_it() -> None:
+    file = written("a")
+    about = file.about()
+    assert about is not None
+    assert right(file)
+    shutil.rmtree(file.path.parent)
+    assert (file.mapped(about) == ROWS).all()
+    file.close()
 
 
 def test_rows_that_are_mapped_survive_a_new_writing() -> None:
     file = written("a")
     about = file.about()
     assert about is not None
+    assert right(file)
     mapped = file.mapped(about)
     written("a", ROWS[:1] + 7)
     assert (mapped == ROWS).all()
+    file.close()
 
 
 def test_rows_outside_a_window_are_left_out() -> None:
@@ -123,7 +139,9 @@ def test_rows_outside_a_window_are_left_out() -> None:
     file.keep(np.array([False, True, False, True]))
     about = file.end(0)
     assert (file.mapped(about) == ROWS[[1, 3]]).all()
+    file.close()
     assert right(file)
+    file.close()
     assert {path.suffix for path in file.path.parent.iterdir()} == {".rows", ".json"}
 
 
