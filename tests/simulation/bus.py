@@ -25,7 +25,7 @@ class SimulatedBus:
         self._members: list[SimulatedMember] = []
 
     def __str__(self) -> str:
-        return "simulated"
+        return f"simulated:{id(self._broker)}"
 
     def create(self, topics: Sequence[Topic]) -> None:
         self._connection.act("create", lambda: self._broker.create(topics))

@@ -31,7 +31,8 @@ class Through(NamedTuple):
     log_density: Vector
     after: dict[int, Chain]
     """By step; step 0 is the start."""
-    position: Vector
+    packed: Vector
+    """The state of its kernel in the end."""
 
     @property
     def end(self) -> int:
@@ -62,7 +63,12 @@ class Undisturbed:
         for unit, before in self._through.items():
             of_unit = Key(self._settings.seed, "steps", unit, segment.number)
             prepared = Prepared(density, self._settings, of_unit, setup, fixed)
-            before.append(_through(prepared, before[-1].position if before else None))
+            before.append(_through(prepared, self._last_position(prepared, before)))
+
+    def _last_position(self, prepared: Prepared, before: list[Through]) -> Vector | None:
+        if not before:
+            return None
+        return chains.last_position(prepared, before[-1].packed, self.n_events[-2])
 
     def of(self, unit: int, segment: int) -> Through:
         return self._through[unit][segment]
@@ -100,5 +106,5 @@ def _through(prepared: Prepared, position: Vector | None) -> Through:
         np.concatenate([each.weights for each in drawn]),
         np.concatenate([each.log_density for each in drawn]),
         after,
-        chains.kernel_of(prepared).position(chain.state),
+        chains.packed(chain),
     )

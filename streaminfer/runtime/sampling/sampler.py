@@ -143,7 +143,10 @@ class Sampler:
                 self._work.pop(subposterior).close()
 
     def _begin(self, unit: OwnedUnit) -> bool:
-        """Gives a unit the work of the newest segment, if it is not through with it."""
+        """Gives a unit the work of the newest segment, if it is not through with it; or the stream."""
+        if self._settings.source == "stream":
+            unit.go_along(self._clock)
+            return True
         newest, subposterior = self._follower.snapshot, unit.unit.subposterior
         segment = None if newest is None else self._segment_for(unit, newest)
         if newest is None or segment is None or not unit.wants(segment):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import logging
 import os
-import re
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -25,7 +24,7 @@ from streaminfer.runtime.service import Fatal
 log = logging.getLogger(__name__)
 
 VARIABLE: Final = "STREAMINFER_SCRATCH"
-"""Names the folder; without it one of this user's in the system's folder for temporary files."""
+"""Names the place of this user's own folder; without it that is the system's folder for temporary files."""
 RESERVE: Final = 64 << 20
 """Bytes that are left free."""
 PART: Final = 1 << 16
@@ -34,8 +33,6 @@ OLD_S: Final = 24 * 3600.0
 """Files that nobody has opened for this long are removed."""
 STILL_S: Final = 10.0
 """Who has the lock and has written nothing for this long is not waited for: it may be stopped for good."""
-OURS: Final = re.compile(r"[a-z][a-z0-9-]*-[0-9]+-[0-9a-f]{24}(?=\.)")
-"""How the names of our files begin."""
 
 
 class About(NamedTuple):
@@ -48,14 +45,33 @@ class About(NamedTuple):
 
 
 def folder() -> Path:
-    """The folder, made if it is missing."""
-    given = os.environ.get(VARIABLE)
-    path = Path(given) if given else Path(tempfile.gettempdir()) / f"streaminfer-{getpass.getuser()}"
+    """This user's own folder, made if it is missing; raises Fatal if somebody else may have put files there."""
+    user = os.getuid()
+    path = Path(os.environ.get(VARIABLE) or tempfile.gettempdir()) / f"streaminfer-{user}"
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
     except OSError as error:
-        raise Fatal(f"{path}: no folder for rows of segments can be made: {error.strerror}; set {VARIABLE}") from error
+        raise Fatal(
+            f"{path}: the folder for rows of segments cannot be made: {error.strerror}; set {VARIABLE} to a folder "
+            "in which this user may make one"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "a folder" if stat.S_ISDIR(found.st_mode) else "a file"
+        raise Fatal(
+            f"{path}: must be a folder of the user {user}, who alone may write there (got {kind} of the user "
+            f"{found.st_uid}): remove it, or set {VARIABLE} to another folder"
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
     return path
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that only this user may read; how `open` does it."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 class RowsFile:
@@ -90,7 +106,7 @@ class RowsFile:
         if self._lock is not None:
             return True
         folder()  # anybody may have removed it
-        lock = open(self.path.with_suffix(".lock"), "ab")  # noqa: SIM115 (closed by `close`)
+        lock = open(self.path.with_suffix(".lock"), "ab", opener=_private)  # noqa: SIM115 (closed by `close`)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -100,9 +116,9 @@ class RowsFile:
         self._lock = lock
         return True
 
-    def begin(self, n_positions: int) -> None:
-        """Starts to write, if there is room for a row for each of so many positions."""
-        self._check_room(8 * self._columns * n_positions)
+    def begin(self, n_rows: int) -> None:
+        """Starts to write, if there is room for so many rows."""
+        self.expect(n_rows)
         self._drop()
         number, name = tempfile.mkstemp(".part", f"{self.path.stem}.", folder())
         self._out, self._part = open(number, "w+b"), Path(name)  # noqa: SIM115 (closed by `close`)
@@ -110,7 +126,7 @@ class RowsFile:
 
     def add(self, rows: Matrix) -> None:
         data = np.ascontiguousarray(rows, dtype="<f8").tobytes()
-        self._check_room(len(data))
+        self.expect(len(rows))
         self._writing.write(data)
         self._hash.update(data)
         self._n += len(rows)
@@ -149,7 +165,8 @@ class RowsFile:
         if self._part is None:
             return
         described = self._part.with_suffix(".about")
-        described.write_text(json.dumps(about._asdict()))
+        with open(described, "w", opener=_private) as out:
+            out.write(json.dumps(about._asdict()))
         self._about.unlink(missing_ok=True)
         self._part.replace(self.path)
         described.replace(self._about)
@@ -159,12 +176,15 @@ class RowsFile:
         self._whole = check.file
 
     def mapped(self, about: About) -> Matrix:
-        """The rows, of which only those that are in use are in memory."""
+        """The rows, of which only those that are in use are in memory. To be called once: the file is closed then."""
         if self._whole is None:
             raise RuntimeError("the rows are not there yet")
         with suppress(OSError):
             os.utime(self._about)
-        return self._mapped(self._whole, about.n_events)
+        rows = self._mapped(self._whole, about.n_events)
+        self._whole.close()  # a map outlives its file
+        self._whole = None
+        return rows
 
     def _mapped(self, file: BinaryIO, n: int) -> Matrix:
         file.flush()
@@ -201,14 +221,19 @@ class RowsFile:
             self._lock.close()
             self._lock = None
 
-    def _check_room(self, n_bytes: int) -> None:
+    def expect(self, n_rows: float) -> None:
+        """Raises Fatal if there is no room for so many rows more."""
         path = folder()
-        free = shutil.disk_usage(path).free
-        if free < n_bytes + RESERVE:
+        needed, free = int(8 * self._columns * n_rows), shutil.disk_usage(path).free
+        if free < needed + RESERVE:
             raise Fatal(
-                f"{path}: the rows of a segment need {n_bytes >> 20} MiB, and {free >> 20} MiB are free: "
-                f"make room, or set {VARIABLE} to a folder with more"
+                f"{path}: the rows of a segment need {_mib(needed)} more, with {_mib(RESERVE)} left free, and only "
+                f"{_mib(free)} are free: make room, or set {VARIABLE} to a folder with more"
             )
+
+
+def _mib(n_bytes: int) -> str:
+    return f"{n_bytes >> 20:,} MiB"
 
 
 class Check:
@@ -216,7 +241,7 @@ class Check:
 
     def __init__(self, path: Path, about: About) -> None:
         """Raises OSError if the file is gone."""
-        self.file: BinaryIO = open(path, "rb")  # noqa: SIM115 (closed by `close`, or by the RowsFile that takes it)
+        self.file: BinaryIO = open(path, "rb", opener=_private)  # noqa: SIM115 (closed by `close`, or by the RowsFile)
         self._about, self._hash = about, blake2b(digest_size=16)
 
     def step(self) -> bool | None:
@@ -232,17 +257,30 @@ class Check:
 
 
 def remove_old() -> None:
-    """Removes files that nobody uses any more: their segments are over, or their machine's user has left.
-
-    The folder may be one that others use too: only what has a name of ours is removed.
-    """
-    found: dict[str, list[Path]] = {}
+    """Removes files that nobody has opened for long, whole or not: their spec is at rest, or runs elsewhere."""
+    newest: dict[str, float] = {}
     for path in folder().iterdir():
-        name = OURS.match(path.name)
-        if name is not None:
-            found.setdefault(name[0], []).append(path)
-    for paths in found.values():
         with suppress(OSError):
-            if time.time() - max(path.stat().st_mtime for path in paths) > OLD_S:
-                for path in paths:
-                    path.unlink(missing_ok=True)
+            newest[_name(path)] = max(newest.get(_name(path), 0.0), path.stat().st_mtime)
+    for name, at in newest.items():
+        if time.time() - at > OLD_S:
+            _remove(name)
+
+
+def remove_earlier(series: str, number: int) -> None:
+    """Removes the rows of earlier segments: no chain goes back to one. Whoever has them mapped keeps them."""
+    for path in folder().glob(f"{series}-*.json"):
+        found = _name(path).removeprefix(f"{series}-").split("-")[0]
+        if found.isdecimal() and int(found) < number:
+            _remove(_name(path))
+
+
+def _name(path: Path) -> str:
+    """What all files of the same rows are called, up to their endings."""
+    return path.name.split(".")[0]
+
+
+def _remove(name: str) -> None:
+    for path in folder().glob(f"{name}.*"):
+        with suppress(OSError):
+            path.unlink()
