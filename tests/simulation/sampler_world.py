@@ -184,7 +184,7 @@ class SamplerWorld(World):
         super().kill(process)
         if isinstance(service, Sampler):
             for work in service._work.values():
-                work.rows._file.close()
+                work.close()
 
 
 def _spec(rng: random.Random) -> Spec:
