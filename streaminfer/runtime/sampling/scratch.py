@@ -33,6 +33,8 @@ class About(NamedTuple):
     """What a file of rows has, and what was found on the way."""
 
     n_events: int
+    n_rows: int
+    """As many as events, or more: an event that is a document has several."""
     n_dead_lettered: int
     digest: str
     columns: int
@@ -59,13 +61,13 @@ class RowsFile:
         self._lock: BinaryIO | None = None
         self._out: Any = None
         self._hash = blake2b(digest_size=16)
-        self._n = 0
+        self._n_events = self._n_rows = 0
 
     def about(self) -> About | None:
         """What the file has, if it is whole."""
         try:
             found = About(**json.loads(self._about.read_bytes()))
-            whole = self.path.stat().st_size == 8 * found.n_events * found.columns and found.columns == self._columns
+            whole = self.path.stat().st_size == 8 * found.n_rows * found.columns and found.columns == self._columns
         except (OSError, ValueError, TypeError):
             return None
         return found if whole else None
@@ -88,32 +90,35 @@ class RowsFile:
         self._about.unlink(missing_ok=True)
         self._out = open(self.path, "wb")  # noqa: SIM115 (closed by `end` or `close`)
         os.fchmod(self._out.fileno(), 0o600)
-        self._hash, self._n = blake2b(digest_size=16), 0
+        self._hash, self._n_events, self._n_rows = blake2b(digest_size=16), 0, 0
 
-    def add(self, rows: Matrix) -> None:
+    def add(self, rows: Matrix, n_events: int) -> None:
         data = np.ascontiguousarray(rows, dtype="<f8").tobytes()
         self._check_room(len(data))
         self._out.write(data)
         self._hash.update(data)
-        self._n += len(rows)
+        self._n_events += n_events
+        self._n_rows += len(rows)
 
-    def keep(self, wanted: NDArray[np.bool_]) -> None:
-        """Leaves out the rows that are not wanted (n,)."""
-        if wanted.all():
+    def keep(self, events: NDArray[np.bool_], lengths: NDArray[np.intp]) -> None:
+        """Leaves out the rows of events that are not wanted (n,); each has so many rows (n,)."""
+        if events.all():
             return
+        wanted, n_events = np.repeat(events, lengths), int(events.sum())
         self._out.close()
         written = self.path.rename(self.path.with_suffix(".all"))
         rows = np.memmap(written, dtype="<f8", mode="r", shape=(len(wanted), self._columns))
         self.begin(int(wanted.sum()))
         for begin in range(0, len(wanted), PART):
-            self.add(rows[begin : begin + PART][wanted[begin : begin + PART]])
+            self.add(rows[begin : begin + PART][wanted[begin : begin + PART]], 0)
+        self._n_events = n_events
         written.unlink()
 
     def end(self, n_dead_lettered: int) -> About:
         """The file is whole; its description comes last, by a rename."""
         self._out.close()
         self._out = None
-        about = About(self._n, n_dead_lettered, self._hash.hexdigest(), self._columns)
+        about = About(self._n_events, self._n_rows, n_dead_lettered, self._hash.hexdigest(), self._columns)
         fresh = self._about.with_suffix(f".{os.getpid()}")
         fresh.write_text(json.dumps(about._asdict()))
         fresh.replace(self._about)
@@ -122,10 +127,10 @@ class RowsFile:
     def mapped(self) -> Matrix:
         """The rows, of which only those that are in use are in memory."""
         about = self.about()
-        if about is None or about.n_events == 0:
+        if about is None or about.n_rows == 0:
             return np.empty((0, self._columns))
         os.utime(self._about)
-        return np.asarray(np.memmap(self.path, dtype="<f8", mode="r", shape=(about.n_events, self._columns)))
+        return np.asarray(np.memmap(self.path, dtype="<f8", mode="r", shape=(about.n_rows, self._columns)))
 
     def remove(self) -> None:
         """Another process that has it mapped keeps what it has."""

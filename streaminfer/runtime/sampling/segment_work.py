@@ -7,11 +7,13 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
+from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
 from streaminfer.runtime.service import Fatal
@@ -48,7 +50,9 @@ class SegmentRows:
         self._file = RowsFile(f"{spec.name}-{segment.number}-{name}", target.columns)
         self._check: Check | None = None
         self._events: SegmentEvents | None = None
+        self._reading = reading_of(target)
         self._times: list[Vector] = []
+        self._lengths: list[NDArray[np.intp]] = []
         self._n_bad = 0
         self.about: About | None = None
         """Once the rows are there."""
@@ -100,10 +104,12 @@ class SegmentRows:
         part = self._events.read(timeout)
         if part is not None:
             self._n_bad += part.n_bad
-            if len(part.events):
-                self._file.add(self._target.rows(part.events))
-            if part.times is not None:
-                self._times.append(part.times)
+            if part.events.n:
+                rows = self._reading.rows(self._target, part.events)
+                self._file.add(rows, part.events.n)
+                if part.times is not None:
+                    self._times.append(part.times)
+                    self._lengths.append(self._reading.lengths(rows))
             return
         self._events = None
         if self._spec.inference.by_time:
@@ -114,10 +120,11 @@ class SegmentRows:
     def _keep_window(self) -> None:
         """Leaves out what is older than the window before the newest event."""
         times = np.concatenate([np.empty(0), *self._times])
-        self._times = []
+        lengths = np.concatenate([np.empty(0, dtype=np.intp), *self._lengths])
+        self._times, self._lengths = [], []
         seconds = (self._spec.inference.forget or {}).get("window_seconds")
         if seconds is not None and len(times):
-            self._file.keep(times > times.max() - seconds)
+            self._file.keep(times > times.max() - seconds, lengths)
 
     def close(self) -> None:
         if self._check is not None:
@@ -147,7 +154,8 @@ class SegmentWork:
     def read(self, timeout: float) -> bool:
         """Whether the rows are there; each call does a part. Raises Removed."""
         if self.density is None and self.rows.step(timeout):
-            self.density = Density(self._target, self.rows.mapped(), 1 / self._unit.subposteriors)
+            share = 1 / self._unit.subposteriors
+            self.density = reading_of(self._target).density(self._target, self.rows.mapped(), share)
         self.progress = self.rows.progress
         return self.density is not None
 
@@ -160,8 +168,7 @@ class SegmentWork:
     def offer(self, numbers: Vector) -> None:
         """Takes over a set-up that was committed, so that draws stay the same whatever computes it anew."""
         if self.setup is None and self.density is not None and len(numbers):
-            curved = setting_up.has_curvature(self.density)
-            self.setup = packing.unflatten(setting_up.blank(self.density.dimension, self._settings, curved), numbers)
+            self.setup = packing.unflatten(setting_up.blank(self.density, self._settings), numbers)
 
     def set_up(self) -> bool:
         """Whether the set-up is there; each call does a part. Raises Fatal if there is none."""

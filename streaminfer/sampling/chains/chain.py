@@ -14,7 +14,7 @@ from streaminfer.models.model import Matrix, Vector
 from streaminfer.sampling.chains import packing
 from streaminfer.sampling.chains.kernel import Kernel
 from streaminfer.sampling.chains.prepared import Prepared
-from streaminfer.sampling.chains.table import KERNELS
+from streaminfer.sampling.chains.table import kernel_for
 from streaminfer.sampling.draws import Counters
 
 MOST_UNDONE: Final = 100
@@ -50,7 +50,7 @@ class Drawn(NamedTuple):
 
 
 def kernel_of(prepared: Prepared) -> Kernel:
-    return KERNELS[prepared.settings.method]
+    return kernel_for(prepared.settings.method, prepared.density.target)
 
 
 def begin(prepared: Prepared, position: Vector | None) -> Chain:
