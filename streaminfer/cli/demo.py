@@ -76,7 +76,10 @@ def command(options: argparse.Namespace) -> int:
         # On a bus that stays, an earlier demo may have been: its events are not these.
         path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
         url = options.bus or f"embedded:{folder}/bus"
-        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed.")
+        often = counted(options.kills, "time")
+        print(
+            f"{len(data):,} parcels in {options.seconds:g} s. 3 workers and 1 master, of which one is killed {often}."
+        )
         print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)

@@ -36,6 +36,7 @@ from streaminfer.runtime.api import prediction
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.predictor import Answer, Predictor, labels_of
 from streaminfer.runtime.api.snapshot import plain
+from streaminfer.runtime.api.subposterior import check_combined
 from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.readers import STREAMED, reader_of
@@ -92,6 +93,7 @@ def command(options: argparse.Namespace) -> int:
     inputs = prediction.inputs_of(spec)
     check_key(spec, options)
     check_file(options)
+    check_combined(spec)
     own_keys = spec.key_field if options.key is None else None
     if own_keys is not None and options.file == "-":
         raise UsageError(
@@ -100,9 +102,11 @@ def command(options: argparse.Namespace) -> int:
         )
     source = Source(spec, options, inputs if own_keys is None else (*inputs, own_keys))
     with bus_of(options, spec, make=False) as bus:
-        predictor = _predictor(Connection(bus), source, own_keys)
+        connection = Connection(bus)
+        predictor = _predictor(connection, source, own_keys)
+        why = connection.why_missing(spec) if predictor is None else None
     if predictor is None:
-        print_missing(spec, options.bus, options.key)
+        print_missing(spec, options.bus, options.key, why=why)
         return 1
     if options.interval is not None and not predictor.has_intervals:
         raise UsageError(f"--interval: {spec.kind} predicts probabilities without an interval; leave it out")

@@ -80,6 +80,10 @@ class Gathering:
         self._settings, self._size = settings, size
         self._windows: dict[int, dict[int, Window]] = {unit: {} for unit in range(settings.n_units)}
 
+    @property
+    def n_subposteriors(self) -> int:
+        return self._settings.subposteriors
+
     def take(self, unit: int, draws: Draws) -> bool:
         """Adds the draws of a unit; whether they continue what is held of their segment."""
         held = self._windows[unit]
@@ -96,9 +100,11 @@ class Gathering:
 
     def windows(self, subposterior: int, segment: int) -> dict[int, Window]:
         """Of each unit of a subposterior what it has of a segment, maybe nothing."""
-        first = subposterior * self._settings.chains
-        units = range(first, first + self._settings.chains)
-        return {unit: self._windows[unit].get(segment, Window()) for unit in units}
+        return {unit: self._windows[unit].get(segment, Window()) for unit in self._units(subposterior)}
+
+    def _units(self, subposterior: int) -> range:
+        """The units of a subposterior, by chain."""
+        return range(subposterior, self._settings.n_units, self._settings.subposteriors)
 
     def is_complete(self, subposterior: int, segment: int) -> bool:
         """Whether all its chains are done with a segment."""
@@ -117,8 +123,7 @@ class Gathering:
 
     def followed(self, subposterior: int) -> Segment | None:
         """With a stream, the newest segment that all chains have draws of, and the positions that all have passed."""
-        first = subposterior * self._settings.chains
-        units = [self._windows[unit] for unit in range(first, first + self._settings.chains)]
+        units = [self._windows[unit] for unit in self._units(subposterior)]
         if not all(units):
             return None
         newest = [held[max(held)].newest for held in units]

@@ -11,6 +11,7 @@ from typing import Any, Self
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
+from streaminfer.runtime.api import missing, subposterior
 from streaminfer.runtime.api.readers import Reader, key_of, reader_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.following import key_listing
@@ -48,6 +49,17 @@ class Connection:
             return None
         with closing(reader):
             return reader.newest()
+
+    def subposterior(self, spec: Spec, index: int) -> PosteriorSnapshot | None:
+        """One part of a sampled posterior now; None if it has no draws yet. Raises NoSuchSubposterior."""
+        try:
+            return subposterior.newest(spec, self.bus, schemas.look_up(spec, self.bus, ["draws"]), index)
+        except UnknownTopic:
+            return None
+
+    def why_missing(self, spec: Spec) -> str | None:
+        """Why there is no snapshot of a sampled posterior, if more can be said than that nothing has begun."""
+        return missing.why(spec, self.bus, self._ids(spec))
 
     def by_key(self, spec: Spec, labels: AbstractSet[bytes]) -> SnapshotsByKey | None:
         """The posteriors of several keys (in UTF-8) now, by one reading; None if there is none yet.

@@ -24,6 +24,11 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
             f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must "
             "have; docs/own-models.md explains how a model predicts"
         )
+    if spec.sampling is not None and spec.words is None and not hasattr(spec.target, "predictions"):
+        raise CannotPredict(
+            f"model.kind: {spec.kind} does not predict by draws: its class has no `predictions(parameters, inputs, "
+            "level)`; docs/own-models.md explains how a model predicts"
+        )
     located = {each.name: each for each in spec.fields}
     return tuple(located[each.name] for each in spec.model.inputs)
 

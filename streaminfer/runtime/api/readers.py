@@ -11,7 +11,7 @@ from streaminfer.runtime.following.keys import KeyFollower
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.spec import Spec
 from streaminfer.spec.key import Key
-from streaminfer.tables.draws import is_shown, topics_of
+from streaminfer.tables.draws import is_shown
 from streaminfer.tables.kinds import DRAWS, KEYED, SINGLE, WORDS, kind_of, lda_of
 from streaminfer.variational.lda.posterior import posterior_of
 from streaminfer.variational.snapshot import Snapshot
@@ -84,11 +84,7 @@ def _draws(spec: Spec, bus: Bus, key: str | None, schemas: Schemas) -> Reader:
     """Those that show draws: a first snapshot only fixes the first segment."""
     if key is not None:
         key_of(spec)
-
-    def seen(snapshot: Snapshot) -> PosteriorSnapshot:
-        return PosteriorSnapshot(spec, snapshot, topics=topics_of(spec, snapshot))
-
-    return Reader(Shards(spec, bus, schemas), seen, is_shown)
+    return Reader(Shards(spec, bus, schemas), lambda snapshot: PosteriorSnapshot(spec, snapshot), is_shown)
 
 
 _READERS: Final[Mapping[str, Callable[[Spec, Bus, str | None, Schemas], Reader]]] = {

@@ -20,7 +20,7 @@ from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.showing import Showing, Watcher
 from streaminfer.spec import Spec
-from streaminfer.tables.draws import snapshot_of, topics_of
+from streaminfer.tables.draws import snapshot_of
 from streaminfer.variational.forgetting.reached import believe
 
 
@@ -47,8 +47,7 @@ def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> Po
     found: Showing | None = Watcher(settings, gathered).look(0)
     if found is None:
         raise RuntimeError("complete chains have nothing to show")
-    snapshot = snapshot_of(spec, found)
-    return PosteriorSnapshot(spec, snapshot, topics=topics_of(spec, snapshot))
+    return PosteriorSnapshot(spec, snapshot_of(spec, found))
 
 
 def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:

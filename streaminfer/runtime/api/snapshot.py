@@ -20,6 +20,7 @@ from streaminfer.runtime.api.frames import RowError, rows_of
 from streaminfer.runtime.plurals import counted
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.spec import Spec
+from streaminfer.tables.draws import topics_of
 from streaminfer.tables.kinds import kind_of
 from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.variational.lda.posterior import AnyTopics
@@ -63,7 +64,7 @@ class PosteriorSnapshot:
         self.spec = spec
         self.snapshot = snapshot
         self.key = key
-        self.topics = topics
+        self._topics = topics
 
     def __repr__(self) -> str:
         events = counted(self.n_events, "event")
@@ -110,6 +111,13 @@ class PosteriorSnapshot:
         """Which draws the posterior is made of, and what is under way; None if it is not made of draws."""
         found = self.snapshot.payload.sampled
         return None if found is None else sampling_document.of(found, self.spec)
+
+    @cached_property
+    def topics(self) -> AnyTopics | None:
+        """The topics of lda; None of other models. Those of increments need all words, which are not in a snapshot."""
+        if self._topics is not None or self.snapshot.payload.sampled is None:
+            return self._topics
+        return topics_of(self.spec, self.snapshot)
 
     @property
     def vocabulary(self) -> list[str]:

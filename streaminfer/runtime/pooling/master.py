@@ -55,8 +55,7 @@ class PoolingMaster:
         if not self._owns:
             return
         if self._shard is None:
-            arguments = (self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
-            self._shard = SampledShard(*arguments)
+            self._shard = self._open_shard()
         if not self._restored:
             self._restored = self._shard.restored()
             return
@@ -94,6 +93,9 @@ class PoolingMaster:
         if self._shard is not None:
             self._shard.close()
             self._shard = None
+
+    def _open_shard(self) -> SampledShard:
+        return SampledShard(self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
 
     def _is_due(self, shard: SampledShard) -> bool:
         interval = max(LEAST_S, self._spec.inference.snapshot_ms / 1000)

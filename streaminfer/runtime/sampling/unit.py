@@ -131,6 +131,7 @@ class OwnedUnit:
         """Draws and state in one transaction, which fails if another process owns the unit by now."""
         if self._course is None:
             return
+        self.verify()  # a commit after one that is not in the log would leave its draws out for good
         self._course.before_commit()
         now, number = self._course.reached(), self.unit.number
         draws, block = self._course.draws(now)
