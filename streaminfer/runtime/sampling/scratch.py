@@ -181,12 +181,15 @@ class RowsFile:
         self._whole = check.file
 
     def mapped(self, about: About) -> Matrix:
-        """The rows, of which only those that are in use are in memory."""
+        """The rows, of which only those that are in use are in memory. To be called once: the file is closed then."""
         if self._whole is None:
             raise RuntimeError("the rows are not there yet")
         with suppress(OSError):
             os.utime(self._about)
-        return self._mapped(self._whole, about.n_rows)
+        rows = self._mapped(self._whole, about.n_rows)
+        self._whole.close()  # a map outlives its file
+        self._whole = None
+        return rows
 
     def _mapped(self, file: BinaryIO, n: int) -> Matrix:
         file.flush()
