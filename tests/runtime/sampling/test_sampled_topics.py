@@ -24,7 +24,7 @@ def documents(n: int) -> list[dict[str, Any]]:
     texts = [BOATS if i % 2 else BREAD for i in range(n)]
     lists: list[dict[str, Any]] = [{"words": text.split()} for text in texts]
     lists[3] = {"words": ["storm"]}
-    return [{"words": {word: 1 for word in set(each["words"])}} if i % 3 == 0 else each for i, each in enumerate(lists)]
+    return [{"words": dict.fromkeys(set(each["words"]), 1)} if i % 3 == 0 else each for i, each in enumerate(lists)]
 
 
 def topics(**inference: Any) -> Spec:
