@@ -119,7 +119,7 @@ def test_up_ends_without_any_event_and_there_is_no_posterior(programs: Programs)
     url = f"embedded:{programs.folder / 'bus'}"
     said = programs.run("snapshot", spec, "--bus", url, code=1).err
     assert "no posterior 'counts'" in said
-    assert "has no good event" in said
+    assert "there was no event to draw from" in said
 
 
 def test_up_with_bad_events_only_fails_and_shows_no_posterior(programs: Programs) -> None:
