@@ -1,4 +1,4 @@
-"""Increments and snapshots from the fields of their parts, whichever part these belong to."""
+"""Increments and snapshots from the fields of their parts; a field goes to the part that has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real schema registry for tests (Apicurio, from Maven), and kcat, a Kafka client that nobody here wrote."""
+"""A real schema registry for tests (Apicurio, from Maven), and kcat, a Kafka client of other authors."""
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ def local_registry(start: bool = True) -> Iterator[Registry]:
 
 
 def kcat() -> str:
-    """The command, which `make test` installs where it may."""
+    """The command, which `make test` installs if it may."""
     assert shutil.which("kcat") is not None, "kcat is missing: install it with `apt-get install kcat`"
     return "kcat"

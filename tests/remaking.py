@@ -14,7 +14,7 @@ from tests.simulation.bus import SimulatedBus
 
 
 def delete_topic(bus: Bus, topic: str) -> None:
-    """Afterwards there is no such topic, for anybody."""
+    """Afterwards the topic does not exist, for any client."""
     if isinstance(bus, SimulatedBus):
         bus._broker.delete(topic)
     elif isinstance(bus, EmbeddedBus):

@@ -55,7 +55,7 @@ SCHEMES: dict[str, Callable[[str, str, bool], Bus]] = {
 def open_bus(url: str, make: bool = True) -> Bus:
     """Opens the bus at `SCHEME:REST`; raises BusUrlError for a URL that names none.
 
-    `make=False` is for those who only look: an embedded bus that is not there is then an error.
+    `make=False` is for readers: an embedded bus that does not exist is then an error.
     """
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in SCHEMES:
@@ -68,5 +68,5 @@ def open_bus(url: str, make: bool = True) -> Bus:
 
 
 def default_url(environ: Mapping[str, str] = os.environ) -> str:
-    """The bus where none is named: STREAMINFER_BUS, else one in the current directory."""
+    """The bus if none is named: STREAMINFER_BUS, else one in the current directory."""
     return environ.get("STREAMINFER_BUS") or "embedded:./.streaminfer"

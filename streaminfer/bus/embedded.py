@@ -19,7 +19,7 @@ from streaminfer.bus.sqlite.writer import Appender, SqliteWriter
 
 
 class EmbeddedBus:
-    """One connection to the bus in `directory`, which is made where it is missing.
+    """One connection to the bus in `directory`, which is made if it is missing.
 
     `session_s`: how long a silent member keeps its partitions. `busy_s`: how long a held lock is waited for.
     `clock` (seconds since 1970) stamps records and leases; `monotonic` and `sleep` are for waiting.

@@ -1,4 +1,4 @@
-"""Where a reader stands in its partitions: what readers and members of every bus do alike."""
+"""The positions of a reader in its partitions: what readers and members of every bus do alike."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Places:
         return partition in self._positions
 
     def _served(self, partition: Partition, end: int) -> None:
-        """Moves to where a slice ends; who was served goes to the end of the order."""
+        """Moves to the end of a slice; the partition that was served goes to the end of the order."""
         self._positions.pop(partition, None)
         self._positions[partition] = end
 

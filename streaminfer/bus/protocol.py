@@ -1,9 +1,9 @@
 """The bus: logs of records, groups that share them out, and one atomic commit.
 
-Every implementation has these operations, these errors and passes the suite in tests/contracts/test_bus.py.
-The words are Kafka's where Kafka has one. A *position* is where a reader stands: the offset of the next record
-it may get. Positions have holes (compaction, transaction markers), so progress is told in positions, never in
-offsets of records seen.
+Every implementation has these operations and errors, and passes the suite in tests/contracts/test_bus.py.
+The words are Kafka's, if Kafka has one. A *position* is the place of a reader: the offset of the next record it may
+get. Positions have holes (compaction, transaction markers), so progress is told in positions, never in offsets of
+records seen.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Slice(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """What a poll brought. A reader that is no member of a group never has changes of partitions."""
+    """What a poll brought. A reader that is not a member of a group never has changes of partitions."""
 
     slices: tuple[Slice, ...] = ()
     assigned: tuple[Partition, ...] = ()
@@ -108,7 +108,7 @@ class Full(Unavailable):
 
 
 class Fenced(BusError):
-    """Somebody newer has taken over: this writer, or this member's partitions. Nothing was written."""
+    """A newer writer or member has taken over this writer's name, or this member's partitions. Nothing was written."""
 
 
 class Replaced(Fenced):
@@ -164,10 +164,10 @@ class Reader(Protocol):
 class Member(Reader, Protocol):
     """A reader whose partitions are shared out among the members of its group.
 
-    A partition that `poll` reports as assigned brings no records until it is sought: where to start is the
-    owner's decision. Membership is kept alive by polling; a member silent for longer than its session loses
-    its partitions, and learns it from the next poll as `revoked`. A member that joins under an `instance` name
-    takes over the partitions of its predecessor of that name at once; the predecessor's next poll raises Replaced.
+    A partition that `poll` reports as assigned brings no records until its owner seeks a position in it. Membership is
+    kept alive by polling. A member that is silent for longer than its session loses its partitions, and learns it from
+    the next poll as `revoked`. A member that joins under an `instance` name takes over the partitions of its
+    predecessor of that name at once. The predecessor's next poll raises Replaced.
     """
 
     @property
@@ -209,13 +209,13 @@ class Bus(Protocol):
     """The largest record that every topic takes: key, value and headers together."""
 
     def create(self, topics: Sequence[Topic]) -> None:
-        """Makes topics that are missing, adds partitions where more are declared, raises TopicMismatch otherwise."""
+        """Makes topics that are missing, adds partitions if more are declared, raises TopicMismatch otherwise."""
 
     def topics(self) -> dict[str, Topic]:
         """Every topic there is, as it is kept."""
 
     def public_name(self, topic: str) -> str:
-        """What a topic of this bus is called by others on the same log, who know of no namespace."""
+        """What other programs on the same log, which know no namespace, call a topic of this bus."""
 
     def topic_id(self, topic: str) -> str:
         """Which incarnation of a topic this is: one that was deleted and made again under its name has another id."""
@@ -227,9 +227,9 @@ class Bus(Protocol):
         """The position after the last committed record of each partition."""
 
     def hidden(self, topic: str) -> dict[int, int]:
-        """How many positions after the end of each partition an unfinished transaction, anybody's, holds back.
+        """How many positions after the end of each partition an unfinished transaction of any writer holds back.
 
-        Committed records may be among them: who must know all that was committed waits until there are none.
+        Committed records may be among them: a reader that must know all that was committed waits until there are none.
         """
 
     def publish(self, outputs: Sequence[Output]) -> list[int]:

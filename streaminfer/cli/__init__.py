@@ -15,6 +15,7 @@ from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, draws, predict, produce, repair, run, snapshot, topics, up, validate
 from streaminfer.cli.common import UsageError
 from streaminfer.runtime.api.prediction import CannotPredict
+from streaminfer.runtime.api.subposterior import NotCombined
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
@@ -36,7 +37,7 @@ COMMANDS = {
     "repair": repair,
     "demo": demo,
 }
-BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
+BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict, NotCombined)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"streaminfer: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # Whoever read our output has gone; close it so that the interpreter does not complain at exit.
+        # The reader of our output has gone; close it so that the interpreter does not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except FAILED as error:

@@ -123,7 +123,7 @@ def _base64(value: bytes | None) -> str | None:
 
 
 def _text(value: bytes) -> str | None:
-    """The bytes as text, where they are text; `value_base64` always has them exactly."""
+    """The bytes as text, if they are text; `value_base64` always has them exactly."""
     try:
         return value.decode()
     except UnicodeDecodeError:

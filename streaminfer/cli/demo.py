@@ -76,7 +76,10 @@ def command(options: argparse.Namespace) -> int:
         # On a bus that stays, an earlier demo may have been: its events are not these.
         path.write_text(SPEC.format(name=f"delivery-{uuid.uuid4().hex[:8]}" if options.bus else "delivery"))
         url = options.bus or f"embedded:{folder}/bus"
-        print(f"{len(data):,} parcels in {options.seconds:g} s, 3 workers, 1 master, {options.kills} of them killed.")
+        often = counted(options.kills, "time")
+        print(
+            f"{len(data):,} parcels in {options.seconds:g} s. 3 workers and 1 master, of which one is killed {often}."
+        )
         print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
@@ -123,7 +126,7 @@ class Play:
     def tick(self, status: Status) -> None:
         if self._started is None:
             if status.snapshot is None:
-                return  # nobody watches yet: the processes are still starting
+                return  # no snapshot yet: the processes are still starting
             self._started = time.monotonic()
         elapsed = time.monotonic() - self._started
         due = min(len(self._data), int(len(self._data) * elapsed / self._seconds))
@@ -213,7 +216,7 @@ def exact(data: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def report(found: PosteriorSnapshot | None, data: NDArray[np.float64], killed: list[str]) -> int:
-    """The stream's posterior beside the exact one; 1 where they differ."""
+    """The stream's posterior beside the exact one; 1 if they differ."""
     if found is None or found.n_events != len(data):
         print(f"\nended early: {found.n_events if found else 0:,} of {len(data):,} parcels", file=sys.stderr)
         return 1

@@ -7,17 +7,22 @@ import logging
 import sys
 import time
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
+from streaminfer.cli.snapshot import label_at
 from streaminfer.runtime.api import draws as api
+from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.draws import Draw, DrawsOnBus, Selection
 from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.registry import schemas
+from streaminfer.sampling.draws import Draws
+from streaminfer.sampling.settings import Settings
 from streaminfer.spec import Spec, load_spec
 
 log = logging.getLogger(__name__)
@@ -34,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subposterior", metavar="J", type=whole(0, 10**6), help="of this subposterior only")
     parser.add_argument("--chain", metavar="C", type=whole(0, 63), help="of this chain only")
     parser.add_argument("--follow", action="store_true", help="print every new draw until interrupted")
-    parser.add_argument("--netcdf", metavar="FILE", type=Path, help="write all draws as an ArviZ InferenceData")
+    parser.add_argument("--netcdf", metavar="FILE", type=Path, help="write all draws in the layout of ArviZ")
     parser.add_argument("--parquet", metavar="FILE", type=Path, help="write all draws, a row for each")
     add_bus(parser)
     add_json(parser)
@@ -50,11 +55,27 @@ def command(options: argparse.Namespace) -> int:
         given = getattr(options, name)
         if given is not None and given >= most:
             raise UsageError(f"--{name}: must be below {most}, as the spec says (got {given})")
-    if options.follow and (options.netcdf or options.parquet):
-        raise UsageError("--follow: a file has the draws of one moment: leave --follow out")
+    _check_files(settings, options)
     chosen = Selection(options.segment, options.subposterior, options.chain)
     with bus_of(options, spec, make=options.follow) as bus:
         return _follow(spec, bus, chosen, options.json) if options.follow else _now(spec, bus, chosen, options)
+
+
+def _check_files(settings: Settings, options: argparse.Namespace) -> None:
+    """Whether a file can be written, and has the draws of one target if it has chains."""
+    if options.follow and (options.netcdf or options.parquet):
+        raise UsageError("--follow: a file has the draws of one moment: leave --follow out")
+    if options.netcdf and options.subposterior is None and settings.subposteriors > 1:
+        last = settings.subposteriors - 1
+        raise UsageError(
+            f"--netcdf: its chains must be of one target, and the spec has {last + 1} subposteriors: choose one with "
+            f"--subposterior 0 to {last}"
+        )
+    for name in ("netcdf", "parquet"):
+        path = getattr(options, name)
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            rule = "is a folder" if path.is_dir() else f"the folder {path.parent} does not exist"
+            raise UsageError(f"--{name}: must be a file that can be written (got {path}: {rule})")
 
 
 def _opened(spec: Spec, bus: Bus, chosen: Selection) -> DrawsOnBus:
@@ -70,44 +91,70 @@ def _now(spec: Spec, bus: Bus, chosen: Selection, options: argparse.Namespace) -
     if source is not None:
         with closing(source):
             blocks = source.all()
-    if source is None or not any(len(block.weights) for block in blocks):
-        print(
-            f"streaminfer: no draws of {spec.name!r} on {options.bus} yet: start it with `streaminfer up`",
-            file=sys.stderr,
-        )
+    if source is None or not blocks:
+        there = [] if source is None else source.segments
+        print(_missing(spec, Connection(bus), options, there), file=sys.stderr)
         return 1
-    if options.netcdf:
-        api.write_netcdf(spec, blocks, options.netcdf)
-    if options.parquet:
-        api.write_parquet(source.rows(blocks), options.parquet)
+    draws = list(source.rows(blocks))
+    _write(spec, blocks, draws, options)
     if options.json:
-        for draw in source.rows(blocks):
+        for draw in draws:
             print_json(draw.to_json())
     elif not (options.netcdf or options.parquet):
-        _print(list(source.rows(blocks)))
+        _print(spec, draws)
     return 0
 
 
-def _print(draws: list[Draw]) -> None:
-    """How many there are of each chain, and its last ones."""
+def _missing(spec: Spec, connection: Connection, options: argparse.Namespace, there: list[int]) -> str:
+    """Why there are no draws to show."""
+    if there:
+        kept = "segment " + " and ".join(map(str, there))
+        return f"streaminfer: no draws of segment {options.segment} of {spec.name!r}: there are those of {kept}"
+    why = connection.why_missing(spec) or "start it with `streaminfer up`"
+    return f"streaminfer: no draws of {spec.name!r} on {options.bus} yet: {why}"
+
+
+def _write(spec: Spec, blocks: list[Draws], draws: list[Draw], options: argparse.Namespace) -> None:
+    """The files that are wanted; says what is in them."""
+    try:
+        if options.netcdf:
+            api.write_netcdf(spec, blocks, options.netcdf)
+        if options.parquet:
+            api.write_parquet(draws, options.parquet)
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    for path in filter(None, (options.netcdf, options.parquet)):
+        print(f"{path}: {_counts(draws)}", file=sys.stderr)
+
+
+def _counts(draws: list[Draw]) -> str:
+    chains, segments = {(draw.subposterior, draw.chain) for draw in draws}, sorted({draw.segment for draw in draws})
+    named = f"{'segment' if len(segments) == 1 else 'segments'} {', '.join(map(str, segments))}"
+    return f"{counted(len(draws), 'draw')} of {counted(len(chains), 'chain')}, {named}"
+
+
+def _print(spec: Spec, draws: list[Draw]) -> None:
+    """How many there are, and the last ones of each chain."""
     chains: dict[tuple[int, int], list[Draw]] = {}
     for draw in draws:
         chains.setdefault((draw.subposterior, draw.chain), []).append(draw)
-    print(f"segment {draws[0].segment}: {counted(len(draws), 'draw')} of {counted(len(chains), 'chain')}")
+    print(_counts(draws))
     last = [draw for _, chain in sorted(chains.items()) for draw in chain[-LAST:]]
-    names = _columns(last[0])
+    names = _columns(spec, last[0])
     rows = [[str(draw.subposterior), str(draw.chain), str(draw.draw), *_cells(draw)] for draw in last]
     print_table(["subposterior", "chain", "draw", *names], rows)
     print(f"the last {LAST} of each chain; --json prints all, --netcdf and --parquet write files")
 
 
-def _columns(draw: Draw) -> list[str]:
-    labels = [
-        f"{name}[{', '.join(map(str, index))}]" if index else name
+def _columns(spec: Spec, draw: Draw) -> list[str]:
+    """The names of the first numbers, as `snapshot` has them."""
+    labels = spec.model.labels
+    names = (
+        label_at(name, index, labels.get(name, ()))
         for name, value in draw.parameters.items()
         for index in np.ndindex(value.shape)
-    ]
-    return labels[:NUMBERS]
+    )
+    return list(islice(names, NUMBERS))
 
 
 def _cells(draw: Draw) -> list[str]:
@@ -124,7 +171,7 @@ def _follow(spec: Spec, bus: Bus, chosen: Selection, as_json: bool) -> int:
                 source = source or _opened(spec, bus, chosen)
                 for draw in source.rows(source.poll(0.5)):
                     if chosen.segment in {None, draw.segment}:
-                        _show(draw, as_json)
+                        _show(spec, draw, as_json)
                 waits.worked()
             except (Unavailable, UnknownTopic) as error:
                 time.sleep(waits.failed(f"waiting for draws: {error}"))
@@ -135,9 +182,12 @@ def _follow(spec: Spec, bus: Bus, chosen: Selection, as_json: bool) -> int:
             source.close()
 
 
-def _show(draw: Draw, as_json: bool) -> None:
+def _show(spec: Spec, draw: Draw, as_json: bool) -> None:
     if as_json:
         print_json(draw.to_json())
         return
-    numbers = "  ".join(f"{name} {cell}" for name, cell in zip(_columns(draw), _cells(draw), strict=True))
-    print(f"segment {draw.segment}  chain {draw.chain}  draw {draw.draw:>6}  {numbers}", flush=True)
+    numbers = "  ".join(f"{name} {cell}" for name, cell in zip(_columns(spec, draw), _cells(draw), strict=True))
+    part = (
+        f"subposterior {draw.subposterior}  " if spec.sampling is not None and spec.sampling.subposteriors > 1 else ""
+    )
+    print(f"segment {draw.segment}  {part}chain {draw.chain}  draw {draw.draw:>6}  {numbers}", flush=True)

@@ -36,6 +36,7 @@ from streaminfer.runtime.api import prediction
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.predictor import Answer, Predictor, labels_of
 from streaminfer.runtime.api.snapshot import plain
+from streaminfer.runtime.api.subposterior import check_combined
 from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.readers import STREAMED, reader_of
@@ -46,7 +47,7 @@ INTERVAL = 0.95
 PORTION = 1000
 """Rows that are predicted at once."""
 LARGEST = 5
-"""Of numbers without names, such as those of topics, a table shows this many."""
+"""How many numbers without names, such as those of topics, a table shows."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +75,7 @@ class Source(NamedTuple):
 
     @contextmanager
     def rows(self) -> Iterator[tuple[Iterator[bytes], Counted, int]]:
-        """The rows as JSON texts, how many bytes of the file were read, and how many there are (0: nobody knows)."""
+        """The rows as JSON texts, how many bytes of the file were read, and how many there are (0: not known)."""
         file = self.options.file
         if file == "-":
             lines = Counted(sys.stdin.buffer, "standard input")
@@ -92,6 +93,7 @@ def command(options: argparse.Namespace) -> int:
     inputs = prediction.inputs_of(spec)
     check_key(spec, options)
     check_file(options)
+    check_combined(spec)
     own_keys = spec.key_field if options.key is None else None
     if own_keys is not None and options.file == "-":
         raise UsageError(
@@ -100,9 +102,11 @@ def command(options: argparse.Namespace) -> int:
         )
     source = Source(spec, options, inputs if own_keys is None else (*inputs, own_keys))
     with bus_of(options, spec, make=False) as bus:
-        predictor = _predictor(Connection(bus), source, own_keys)
+        connection = Connection(bus)
+        predictor = _predictor(connection, source, own_keys)
+        why = connection.why_missing(spec) if predictor is None else None
     if predictor is None:
-        print_missing(spec, options.bus, options.key)
+        print_missing(spec, options.bus, options.key, why=why)
         return 1
     if options.interval is not None and not predictor.has_intervals:
         raise UsageError(f"--interval: {spec.kind} predicts probabilities without an interval; leave it out")
@@ -200,7 +204,7 @@ class TableLines:
 
 
 def _cell(value: NDArray[np.float64]) -> str:
-    """A number; of several the largest, each after its place."""
+    """A number; if there are several, the largest, each after its place."""
     if value.ndim == 0:
         return "-" if plain(value) is None else f"{value:.6g}"
     order = np.argsort(-value, kind="stable")[:LARGEST].tolist()

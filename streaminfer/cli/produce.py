@@ -22,7 +22,7 @@ from streaminfer.runtime.registry import schemas
 from streaminfer.spec import Spec, load_spec
 
 REASONS = 10
-"""Of dead letters, in --json."""
+"""Reasons of dead letters in --json, at most."""
 COMMITS_A_SECOND = 10
 """With a rate: how even the stream is."""
 

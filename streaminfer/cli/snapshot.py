@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
+from streaminfer.cli import sampling_lines
 from streaminfer.cli.common import (
     ABOUT,
     UsageError,
@@ -27,7 +28,9 @@ from streaminfer.cli.common import (
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.api.connection import Connection
+from streaminfer.runtime.api.draws import NoSampler
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
+from streaminfer.runtime.api.subposterior import NoSuchSubposterior, NotCombined, check_combined, check_index
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
@@ -48,6 +51,7 @@ TOP_WORDS = 10
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument("--key", metavar="K", help="the posterior of this key; without it a keyed spec lists its keys")
+    parser.add_argument("--subposterior", metavar="J", type=whole(0, 10**6), help="a part of a sampled posterior")
     parser.add_argument("--limit", metavar="N", type=whole(1, 10**6), default=100, help="list N keys (default: 100)")
     parser.add_argument("--after", metavar="KEY", default="", help="list the keys after this one")
     parser.add_argument("--follow", action="store_true", help="print every new snapshot until interrupted")
@@ -64,10 +68,13 @@ def command(options: argparse.Namespace) -> int:
             return _follow(connection, spec, options.json, options.key)
         if spec.key is not None and options.key is None:
             return list_keys(connection.keys(spec, options.after, options.limit), spec, options.json)
-        found = connection.snapshot(spec, options.key)
+        if options.subposterior is not None:
+            found = connection.subposterior(spec, options.subposterior)
+        else:
+            found = connection.snapshot(spec, options.key)
         if found is None:
             among = "" if spec.key is None else _among_letters(spec, bus, options)
-            print_missing(spec, options.bus, options.key, among)
+            print_missing(spec, options.bus, options.key, among, connection.why_missing(spec))
             return 1
         if options.json:
             print_json(found.to_json())
@@ -92,9 +99,9 @@ def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
     return f", nor does any of the newest {found.letters:,} dead letters"
 
 
-def print_missing(spec: Spec, bus: str, key: str | None, among_letters: str = "") -> None:
+def print_missing(spec: Spec, bus: str, key: str | None, among_letters: str = "", why: str | None = None) -> None:
     """Says that there is no posterior, or none of a key."""
-    what = f"posterior {spec.name!r} on {bus} yet: start it with `streaminfer up`"
+    what = f"posterior {spec.name!r} on {bus} yet: {why or 'start it with `streaminfer up`'}"
     if spec.key is not None and key is not None:
         what = f"{spec.key.field} {key!r} in the posterior {spec.name!r} on {bus}: no event has it{among_letters}"
     print(f"streaminfer: no {what}", file=sys.stderr)
@@ -113,10 +120,27 @@ def check_key(spec: Spec, options: argparse.Namespace) -> None:
 
 
 def _check_options(spec: Spec, options: argparse.Namespace) -> None:
-    """Whether the options for keys fit to the spec."""
+    """Whether the options for keys and subposteriors fit to the spec."""
     check_key(spec, options)
+    check_subposterior(spec, options)
     if options.key is None and options.follow and spec.key is not None:
         raise UsageError("--follow: every key has its own posterior: choose one with --key")
+
+
+def check_subposterior(spec: Spec, options: argparse.Namespace) -> None:
+    """Whether --subposterior fits to the spec: one with several parts needs it."""
+    index = options.subposterior
+    try:
+        if index is None:
+            check_combined(spec)
+        else:
+            check_index(spec, index)
+    except (NoSampler, NoSuchSubposterior, NotCombined) as error:
+        raise UsageError(str(error) if index is None else f"--{error}") from error
+    if index is not None and options.follow:
+        raise UsageError(
+            "--follow: a subposterior is shown as it is now; `streaminfer draws --follow` prints its draws"
+        )
 
 
 def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
@@ -168,16 +192,20 @@ def print_summary(found: PosteriorSnapshot) -> None:
     snapshot, model = found.snapshot, found.spec.model
     print(heading(found))
     counts = snapshot.counts
-    named = {"lost": counts.n_lost, "in dead-letters": counts.n_dead_lettered, "damped": counts.n_damped,
+    named = {"lost": counts.n_lost, "dead-lettered": counts.n_dead_lettered, "damped": counts.n_damped,
              "rejected": counts.n_rejected}  # fmt: skip
     rest = "".join(f", {count:,} {name}" for name, count in named.items() if count)
     if counts.n_unconverged:
         rest += f", {counted(counts.n_unconverged, 'event')} from steps that did not converge"
-    if found.spec.inference.windowed:
+    if found.spec.inference.windowed and found.sampling is not None:
+        rest = f" in the window{rest}"
+    elif found.spec.inference.windowed:
         rest = f", {found.n_effective:,.15g} of them in the window{rest}"
     elif snapshot.weighted:
         rest = f", worth {found.n_effective:,.6g} by their weights{rest}"
     print(f"{counted(found.n_events, 'event')}{rest}; {iso(snapshot.created_at)}")
+    for line in sampling_lines.lines_of(found):
+        print(f"{line}.")
     uneven = unevenness(found.spec.inference.forget, snapshot.frontier.positions) if found.key is None else None
     if uneven is not None:
         print(f"{uneven}.")
@@ -223,15 +251,23 @@ def one_line(found: PosteriorSnapshot) -> str:
     head = f"version {found.version:>6}  {counted(found.n_events, 'event', width=10)}"
     if found.topics is not None:
         return f"{head}  {counted(len(found.topics.words), 'word')}"
+    if found.sampling is not None:
+        head += f"  {counted(found.sampling['n_draws'], 'draw')} of segment {found.sampling['segment']}"
     cells = [f"{name} {_short(moments)}" for name, moments in found.moments.items()]
     return "  ".join([head, *cells])
 
 
 def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
-    axes: tuple[Any, ...] = labels if labels and isinstance(labels[0], tuple) else (labels,) * moments.mean.ndim
     for index in np.ndindex(moments.mean.shape):
-        label = f"{name}[{', '.join(axis[i] for axis, i in zip(axes, index, strict=True))}]" if index else name
-        yield [label, f"{moments.mean[index]:.6g}", f"{moments.sd[index]:.3g}"]
+        yield [label_at(name, index, labels), f"{moments.mean[index]:.6g}", f"{moments.sd[index]:.3g}"]
+
+
+def label_at(name: str, index: tuple[int, ...], labels: Labels) -> str:
+    """What one number of a parameter is called."""
+    if not index:
+        return name
+    axes: tuple[Any, ...] = labels if labels and isinstance(labels[0], tuple) else (labels,) * len(index)
+    return f"{name}[{', '.join(axis[i] if axis else str(i) for axis, i in zip(axes, index, strict=True))}]"
 
 
 def _short(moments: Moments) -> str:

@@ -1,4 +1,4 @@
-"""Lines that change in place on a terminal, and come now and then where there is none."""
+"""Lines that change in place on a terminal, and come now and then if there is none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import TextIO
 
 QUIET_INTERVAL = 5.0
-"""Seconds between lines where output is not a terminal."""
+"""Seconds between lines if output is not a terminal."""
 
 
 class StatusLine:
@@ -21,9 +21,9 @@ class StatusLine:
         self._width = 0
 
     def show(self, text: str, last: bool = False) -> None:
-        """Replaces the line; where nothing can be replaced, at most one line every few seconds and the last.
+        """Replaces the line; if nothing can be replaced, at most one line every few seconds and the last.
 
-        The last one is there as a whole, and may take several lines of the terminal.
+        The last one is printed as a whole, and may take several lines of the terminal.
         """
         now = time.monotonic()
         if not self._live:

@@ -64,10 +64,15 @@ def _row(bus: Bus, declared: Topic, found: Topic | None) -> dict[str, Any]:
         "topic": declared.name,
         "partitions": shown.partitions,
         "cleanup": shown.cleanup,
-        "retention": "for ever" if shown.retention_ms is None else f"{shown.retention_ms / 86_400_000:g} days",
+        "retention": "for ever" if shown.retention_ms is None else _days(shown.retention_ms),
         "records": None if found is None else _records(bus, declared.name),
         "status": _status(declared, found),
     }
+
+
+def _days(milliseconds: int) -> str:
+    days = milliseconds / 86_400_000
+    return "1 day" if days == 1 else f"{days:g} days"
 
 
 def _schema(found: Registered | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 
 
 class Parameters(NamedTuple):
-    """Both are pseudo-counts above 0: of ones and of zeros."""
+    """Both are pseudo-counts above 0: the first counts ones, the second zeros."""
 
     alpha: float
     beta: float

@@ -1,8 +1,8 @@
 """What every exponential family is: a module with these functions.
 
 A family has densities h(x) exp(eta · T(x) - A(eta)) with natural parameters `eta`, one flat float64 vector whose
-layout its module documents, sufficient statistics T, log partition A and base measure h. Hence the gradient of A is
-E[T] and its Hessian the covariance of T, which is the Fisher information (Wainwright & Jordan 2008, section 3).
+layout its module documents. T are the sufficient statistics, A is the log partition and h the base measure. Hence the
+gradient of A is E[T] and its Hessian the covariance of T, the Fisher information (Wainwright & Jordan 2008, section 3).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Symmetric matrices inside flat vectors, and what their Cholesky factors give.
 
-A symmetric d x d matrix stands in a vector as all of its d*d entries, row by row. Where such a vector is read only the
-symmetric part (M + M') / 2 counts, so a derivative by one entry is that of the trace pairing <G, M> = sum G_ij M_ij and
-the gradient has the full symmetric G in the same layout.
+A symmetric d x d matrix stands in a vector as all of its d*d entries, row by row. When such a vector is read only the
+symmetric part (M + M') / 2 counts. So a derivative by one entry is that of the trace pairing <G, M> = sum G_ij M_ij,
+and the gradient has the full symmetric G in the same layout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Matrix = NDArray[np.float64]
 
 
 def dimension(size: int, scalars: int) -> int:
-    """The d of a vector of d + d*d + `scalars` numbers, or 0 where no d >= 1 gives that size."""
+    """The d of a vector of d + d*d + `scalars` numbers, or 0 if no d >= 1 gives that size."""
     d = (math.isqrt(4 * max(size - scalars, 0) + 1) - 1) // 2
     return d if d >= 1 and d + d * d + scalars == size else 0
 

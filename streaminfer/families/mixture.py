@@ -116,7 +116,7 @@ def _components(parameters: Parameters) -> list[niw.Parameters]:
 
 
 def _shape(eta: Vector) -> tuple[int, int]:
-    """(K, d), or (0, 0) where no mixture has a vector of this length and first number."""
+    """(K, d), or (0, 0) if no mixture has a vector of this length and first number."""
     d = round(float(eta[0])) if eta.size and 0.5 < eta[0] <= math.sqrt(eta.size) else 0
     k, left = divmod(eta.size - 1, d + d * d + 3)
     return (k, d) if d and k and not left else (0, 0)

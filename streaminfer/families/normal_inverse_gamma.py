@@ -3,8 +3,8 @@
 eta = (P mean, P, shape, rate + mean' P mean / 2), d + d*d + 2 numbers, P row by row, symmetric part counts;
 T(w, s2) = (w/s2, -w w'/(2 s2), -log s2, -1/s2), h = s2^-(1 + d/2),
 A = log Gamma(shape) - shape log(rate) - log|P| / 2 + d/2 log 2 pi.
-The last entry of eta holds `rate` beside mean' P mean / 2: where the latter is 1e14 times larger, only `Parameters`
-and what takes them still know the rate. They hold the Cholesky factor of P for the same reason.
+The last entry of eta holds `rate` beside mean' P mean / 2. If the latter is 1e14 times larger, only `Parameters` and
+what takes them still know the rate. They hold the Cholesky factor of P for the same reason.
 """
 
 from __future__ import annotations

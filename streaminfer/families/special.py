@@ -1,6 +1,6 @@
 """Special functions, triangular algebra and optimisation of scipy, loaded at the first use.
 
-scipy takes longer to load than everything else together, and most processes never need it: a command that shows a
+scipy takes longer to load than everything else together, and many processes never need it: a command that shows a
 table, a supervisor, the master of a model without matrices.
 """
 
@@ -45,7 +45,7 @@ def psi(x: Numbers) -> Array:
 
 
 def xlogy(x: Numbers, y: Numbers) -> Array:
-    """x log y, and 0 where x is 0."""
+    """x log y, and 0 if x is 0."""
     from scipy import special
 
     return np.asarray(special.xlogy(x, y), dtype=np.float64)
@@ -149,7 +149,7 @@ def linear_assignment(costs: Array) -> NDArray[np.intp]:
 
 
 def maximise(total: Callable[[Array], tuple[float, Array]], start: Array, lowest: Array, highest: Array) -> Array:
-    """L-BFGS-B: a place between the bounds where `total`, which returns value and gradient, is largest."""
+    """L-BFGS-B: a place between the bounds at which `total`, which returns value and gradient, is largest."""
     from scipy import optimize
 
     def descent(place: Array) -> tuple[float, Array]:
@@ -170,14 +170,14 @@ def maximise(total: Callable[[Array], tuple[float, Array]], start: Array, lowest
 MOST_POLISHED: Final = 64
 """Drawn of a maximum that is polished: each takes two more gradients."""
 CLOSE: Final = 0.01
-"""How far a polished maximum may be from where it was found; further it would be another one, or none."""
+"""How far a polished maximum may be from the one that was found; further away it would be another one, or none."""
 
 
 def _polished(gradient: Callable[[Array], Array], found: Array, lowest: Array, highest: Array) -> Array:
     """A maximum inside the bounds to the last digits of its gradient, by Newton's method with one Hessian.
 
-    Where values agree to all their digits places differ by the root of that, so a search by values ends wherever
-    rounding lets it: data that differs in its last digits would give a maximum that differs in the sixth.
+    If values agree to all their digits, their places still differ by the root of that, and rounding decides at which of
+    them a search by values ends. Data that differs in its last digits would give a maximum that differs in the sixth.
     """
     inside = np.flatnonzero((found > lowest) & (found < highest))
     if not 0 < len(inside) <= MOST_POLISHED:

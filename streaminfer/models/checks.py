@@ -1,6 +1,6 @@
 """Rows to events: every value is checked by the rule of its field, and a row that breaks one has the reason.
 
-What is right is checked by the column, as it nearly always is; only where something is wrong, row by row.
+Nearly all values are right, and those are checked by the column. Only if something is wrong, it goes row by row.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_values(fields: Sequence[Field], rows: Sequence[Sequence[object]]) -> C
 
 
 def check_matrix(fields: Sequence[Field], matrix: NDArray[np.float64]) -> Checked:
-    """The same of numbers (n, fields), for fields of which none is a category; gives the same reasons."""
+    """The same for numbers (n, fields), if no field is a category; gives the same reasons."""
     if {field.kind for field in fields} == {"number"}:  # as most are: one look at all of them
         faults = ~(np.abs(matrix) <= LARGEST)
     else:
@@ -100,7 +100,7 @@ def check_ahead(fields: Sequence[Field], checked: Checked, stamps: NDArray[np.fl
 
 
 def _numbers(fields: Sequence[Field], rows: Sequence[Any]) -> NDArray[np.float64] | None:
-    """The matrix of plain numbers at the top of every row, as most are: by row, where `_whole` goes by column."""
+    """The matrix of plain numbers at the top of every row, as most are: by row, while `_whole` goes by column."""
     if not rows or len(fields) < 2 or not all(each.kind == "number" and len(each.path) == 1 for each in fields):
         return None
     values = list(chain.from_iterable(map(itemgetter(*(each.path[0] for each in fields)), rows)))
@@ -114,7 +114,7 @@ def _numbers(fields: Sequence[Field], rows: Sequence[Any]) -> NDArray[np.float64
 
 
 def _whole(fields: Sequence[Field], columns: Sequence[Sequence[object]], n_rows: int) -> Events | None:
-    """The events, where every value is right."""
+    """The events, if every value is right."""
     coders = _coders(fields)
     if n_rows == 0:
         return _events(fields, coders, [[] for _ in fields], 0)
@@ -144,7 +144,7 @@ def _events(fields: Sequence[Field], coders: Sequence[Coder], columns: Sequence[
 
 
 def _coders(fields: Sequence[Field]) -> list[Coder]:
-    """Of one check: those of keys and documents gather what they meet."""
+    """The coders of one check: those of keys and documents gather what they meet."""
     return [_coder(field) for field in fields]
 
 
@@ -172,7 +172,7 @@ def _found(path: tuple[str, ...], rows: Sequence[Any]) -> Sequence[Any]:
 
 
 def _column(field: Field, coder: Coder, values: Sequence[Any]) -> Any:
-    """The whole column at once; raises where any value is of a wrong type."""
+    """The whole column at once; raises if any value has a wrong type."""
     if coder is not None:
         return [coder[value] for value in values]
     if field.kind == "time":
@@ -188,7 +188,8 @@ def _column(field: Field, coder: Coder, values: Sequence[Any]) -> Any:
 
 @np.errstate(invalid="ignore")
 def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Of a whole column; bytes of others may hold a NaN that signals, of which numpy would warn."""
+    """Which values of a column are in the domain; bytes of others may hold a NaN that signals, and numpy would warn of
+    it."""
     good: NDArray[np.bool_]
     match field.kind:
         case "number":
@@ -209,7 +210,7 @@ def _in_domain(field: Field, column: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _check_each(fields: Sequence[Field], rows: Sequence[Any], check_row: CheckRow) -> Checked:
-    """Row by row: slower, and only where the fast way found something wrong."""
+    """Row by row: slower, and only if the fast way found something wrong."""
     coders, good, rejected = _coders(fields), [], []
     for i, row in enumerate(rows):
         values, fault = check_row(fields, coders, row)
@@ -273,7 +274,7 @@ def _code(coder: Coder, value: object) -> float | None:
 def _number(field: Field, coder: Coder, value: object) -> float | None:
     """The value as a float inside the field's domain, or its code; None if it is neither.
 
-    Only where a field is 0 or 1 is a boolean a number.
+    A boolean is a number only if the field is 0 or 1.
     """
     if coder is not None:
         return _code(coder, value)

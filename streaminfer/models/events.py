@@ -33,11 +33,11 @@ RULES: Final[Mapping[Kind, str]] = {
     "tokens": "must be a list of words, or an object of words with their counts",
 }
 EXPECTED: Final[Mapping[Kind, str]] = {"number": "a number"}
-"""What a value of a wrong type is told that was expected, where the rule is about something else."""
+"""What is said to be expected if a value has a wrong type and the rule is about something else."""
 TRUTHS: Final[Mapping[str, bool]] = {
     text: value for value in (True, False) for text in (str(value), str(value).lower(), str(value).upper())
 }
-"""The texts that are true or false where a field is 0 or 1."""
+"""The texts that are true or false if a field is 0 or 1."""
 AHEAD: Final = f"must not be more than {times.AHEAD_S:g} seconds after the record's timestamp"
 
 
@@ -54,8 +54,8 @@ class _Declared(NamedTuple):
 class Field(_Declared):
     """One field of an event: its name, what kind of value it holds and, for a category, the names.
 
-    `path` is where the value is in an event, one name for each object on the way; left out, it is the field's name.
-    Of tokens, `categories` are the words that count, all where there are none, and `most` is how many different ones a
+    `path` leads to the value in an event, one name for each object on the way; left out, it is the field's name. For
+    tokens, `categories` are the words that count, all if there are none, and `most` is how many different ones a
     document may have.
     """
 
@@ -78,7 +78,7 @@ class Field(_Declared):
 
     @property
     def label(self) -> str:
-        """Its name for a reader of errors, with the place where it was looked for."""
+        """Its name for a reader of errors, with the path at which it was looked for."""
         return f"{self.name} (from {'.'.join(self.path)})" if self.is_elsewhere else self.name
 
     @property
@@ -106,14 +106,14 @@ class Rejected(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events as models read them, each in the same place of every part. Nobody changes them."""
+    """Events as models read them, each in the same place of every part. They are never changed."""
 
     numbers: NDArray[np.float64]
-    """(n, fields), a column for each field that is neither the key nor a document, in their order."""
+    """(n, fields), a column for each field but the key and documents, in their order."""
     keys: Keys | None = None
-    """Where one of the fields is the key."""
+    """The keys, if one of the fields is the key."""
     documents: Bagged | None = None
-    """Where one of the fields is a document."""
+    """The documents, if one of the fields is a document."""
 
     @property
     def n(self) -> int:
@@ -122,7 +122,7 @@ class Events(NamedTuple):
 
     @property
     def bagged(self) -> Bagged:
-        """The documents, for who knows that there are some."""
+        """The documents, for a model that has some; raises TypeError otherwise."""
         if self.documents is None:
             raise TypeError("none of the fields of these events is a document")
         return self.documents

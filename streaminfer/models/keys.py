@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.intp]
 
 MAX_BYTES: Final = 256
-"""Of a key in UTF-8."""
+"""Bytes of a key in UTF-8."""
 LARGEST: Final = 2**53
-"""Beyond this a number of float64 is no certain whole number."""
+"""Beyond this a number of float64 is not certain to be whole."""
 WHOLE_NUMBER: Final = len(str(-LARGEST))
 """Bytes of the longest key that is a number of float64."""
 RULE: Final = f"must be a text of 1 to {MAX_BYTES} bytes, or a whole number"
 
 
 def label_of(value: object) -> bytes:
-    """The key that a value is, in UTF-8; raises ValueError or TypeError where it can be none.
+    """The key that a value is, in UTF-8; raises ValueError or TypeError if it cannot be one.
 
     A whole number is the key that its decimal text is.
     """
@@ -50,7 +50,7 @@ class Names(dict[object, float]):
         super().__init__((name, float(i)) for i, name in enumerate(categories))
 
     def __missing__(self, value: object) -> float:
-        """The code of a number; raises KeyError, ValueError or TypeError where it is not a category."""
+        """The code of a number; raises KeyError, ValueError or TypeError if it is not a category."""
         if type(value) is str:
             raise KeyError(value)
         return self[text_of(value)]
@@ -64,7 +64,7 @@ class Keys(NamedTuple):
     """(n,)"""
 
     def only(self, which: NDArray[Any]) -> Keys:
-        """Of the events with these numbers, in their order; or of those whose flags (n,) are set."""
+        """The keys of the events with these numbers, in their order; or of those whose flags (n,) are set."""
         return Keys(*ordered(self.labels, self.groups[which]))
 
 
@@ -96,7 +96,7 @@ class Codes(dict[object, int]):
         self._labels: list[bytes] = []
 
     def __missing__(self, value: object) -> int:
-        """The code of a value that was not met yet; raises ValueError or TypeError where it can be no key."""
+        """The code of a value that was not met yet; raises ValueError or TypeError if it cannot be a key."""
         label = label_of(value)
         code = self.get(label)
         if code is None:

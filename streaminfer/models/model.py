@@ -2,14 +2,14 @@
 
 A posterior is a prior and a vector of statistics. Statistics of disjoint sets of events merge into those of
 their union, in any order and grouping; for a conjugate model that is the whole of streaming inference.
-They are kept centred where a plain sum of squares would lose digits, so `merge` is the model's own.
+They are kept centred if a plain sum of squares would lose digits, so `merge` is the model's own.
 A matrix of statistics (k, size) has one set of events in each row; what is asked of rows is answered without a loop
 over them.
 
-Models differ in what the statistics of events depend on. Of a `Conjugate` model: on the events alone. Of a `Latent`
-one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior and events
-into the change of the posterior by itself. One that also `Predicts` says what new events will be. A `WordModel` has
-statistics for each word, and one posterior of all words together.
+Models differ in what the statistics of events depend on. With a `Conjugate` model they depend on the events alone. With
+a `Latent` one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior
+and events into the change of the posterior by itself. One that also `Predicts` says what new events will be. A
+`WordModel` has statistics for each word, and one posterior of all words together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DomainError(ValueError):
 
 
 class Moments(NamedTuple):
-    """Moments of one parameter; NaN where a moment does not exist. `cov` only for vectors."""
+    """Moments of one parameter; NaN if a moment does not exist. `cov` only for vectors."""
 
     mean: NDArray[np.float64]
     sd: NDArray[np.float64]
@@ -70,7 +70,7 @@ class Posterior(Protocol):
         """log p(event | the events absorbed) for each row of `events` (n, fields) -> (n,)."""
 
     def log_evidence(self) -> float:
-        """log p(the events absorbed), the marginal likelihood; NaN where statistics do not tell it."""
+        """log p(the events absorbed), the marginal likelihood; NaN if statistics do not tell it."""
 
 
 class AnyModel(Protocol):
@@ -97,7 +97,7 @@ class AnyModel(Protocol):
 
     @property
     def labels(self) -> Mapping[str, Labels]:
-        """What the coordinates of its vector and matrix parameters are called; axis by axis, where they differ."""
+        """What the coordinates of its vector and matrix parameters are called; axis by axis, if they differ."""
 
     @property
     def size(self) -> int:
@@ -107,7 +107,7 @@ class AnyModel(Protocol):
         """The statistics of no event."""
 
     def merge(self, a: Vector, b: Vector) -> Vector:
-        """The statistics of the union of two disjoint sets of events; of each row, where they are (..., size)."""
+        """The statistics of the union of two disjoint sets of events; row by row, if they are (..., size)."""
 
     def scale(self, statistics: Vector, weight: float | Vector) -> Vector:
         """The statistics of the same events, each counted `weight` times (weight >= 0).
@@ -116,7 +116,7 @@ class AnyModel(Protocol):
         """
 
     def proper(self, statistics: Matrix) -> Flags:
-        """Of which rows (k, size) there is a posterior; raises DomainError if the rows have another length."""
+        """Which rows (k, size) give a posterior; raises DomainError if the rows have another length."""
 
 
 class Model(AnyModel, Protocol):
@@ -189,8 +189,8 @@ class Conjugate(Model, Protocol):
     def pooled(self, statistics: Matrix) -> Self:
         """The same model with the prior that maximises the sum of `log_evidences` (empirical Bayes, see `pooling`).
 
-        It is not surer than the rows allow, and never has a smaller sum than its own; unchanged where fewer than two
-        rows have events.
+        It is not surer than the rows allow, and never has a smaller sum than its own; unchanged if fewer than two rows
+        have events.
         """
 
 
@@ -199,22 +199,22 @@ class Counting(Model, Protocol):
     """A model whose statistics say of how many events they are. A model need not be one."""
 
     def total_weight(self, statistics: Matrix) -> Vector:
-        """The sum of the events' weights, none of which is above 1, in each row (k, size) of statistics."""
+        """The sum of the events' weights, each 1 at most, in each row (k, size) of statistics."""
 
 
 @runtime_checkable
 class Latent(Model, Protocol):
     """A model whose events have variables of their own, or a likelihood that is bounded event by event.
 
-    Given a posterior q of the parameters the best q of an event's own variables is known, and with it the event's
-    expected statistics; given those, the best q of the parameters is `posterior`. To and fro is coordinate ascent.
+    Given a posterior q of the parameters, the best q of an event's own variables is known, and with it the event's
+    expected statistics. Given those, the best q of the parameters is `posterior`. To and fro is coordinate ascent.
     """
 
     def expected(self, q: Any, events: Matrix, weights: Vector | None = None) -> Vector:
         """The expected statistics of a minibatch (n, fields), n >= 1, under a posterior `q` of this model.
 
-        Weights are as of `Conjugate.statistics`. Where `q` is the prior and tells no component from another, it
-        starts from a place that depends on the model's `seed` and the events alone, so that all workers share it.
+        Weights are as of `Conjugate.statistics`. If `q` is the prior and tells no component from another, it starts
+        from a place that depends only on the model's `seed` and the events. So all workers share it.
         """
 
     def elbo(self, q: Any, events: Matrix) -> float:
@@ -280,7 +280,7 @@ def with_posterior(model: AnyModel) -> Model:
 
 
 def is_conjugate(model: AnyModel) -> TypeGuard[Conjugate]:
-    """Whether a model's statistics need no posterior; asked for every minibatch, where isinstance costs a tenth."""
+    """Whether a model's statistics need no posterior; asked for every minibatch, for which isinstance is too slow."""
     return hasattr(model, "statistics")
 
 

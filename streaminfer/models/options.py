@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 
 class Problem(NamedTuple):
-    """One thing wrong with a spec: where, which rule, and what stood there."""
+    """One thing wrong with a spec: the field, the rule and the value."""
 
     field: str
     rule: str
@@ -33,7 +33,7 @@ class OptionsError(ValueError):
 
 
 class Rule(Protocol):
-    """Checks one value; appends to `problems` and returns a harmless value where the rule is broken."""
+    """Checks one value; if the rule is broken, appends to `problems` and returns a harmless value."""
 
     def check(self, value: object, field: str, problems: list[Problem]) -> Any: ...
 
@@ -318,7 +318,7 @@ class Either:
 
 
 def unknown_name(name: str, names: Sequence[str], what: str) -> str:
-    """The rule an unknown name breaks, with the nearest right one where one is near."""
+    """The rule an unknown name breaks, with the nearest right one if one is near."""
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     guess = f"did you mean {near[0]!r}? " if near else ""
     return f"is not a known {what}; {guess}known: {', '.join(names)}"

@@ -31,9 +31,9 @@ def dirichlet(counts: Matrix, own: Vector) -> Vector:
 
 
 def _concentrations(counts: Matrix) -> pooling.Bounds:
-    """Bounds of each pseudo-count (m,), of which the upper ones add up to the strongest prior.
+    """Bounds of each pseudo-count (m,). The upper ones add up to the strongest prior.
 
-    At the lower ones a category would be in one row, or all categories that no row has: events that were never seen
+    At the lower ones a category would be in one row, or all categories that no row has. So events that were never seen
     stay as possible as these rows allow.
     """
     sums, m = counts.sum(axis=1), counts.shape[1]

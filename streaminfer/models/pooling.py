@@ -3,9 +3,9 @@
 Hyperparameters are searched as logs, or in units of the data, by L-BFGS-B with the gradient in closed form, inside
 bounds. Sets that are all alike would drive the strength of a prior to infinity, though a few sets say little about
 that. So no prior is stronger than the sets can tell from an infinitely strong one: the variance between sets is at
-least its own standard error. That is where weak hyperpriors put a maximum that would be on the boundary (Chung et al.
-2013, A nondegenerate penalized likelihood estimator for variance parameters in multilevel models, Psychometrika 78).
-A maximum inside the bounds is that of the evidence alone.
+least its own standard error. Weak hyperpriors put a maximum there that would be on the boundary (Chung et al. 2013, A
+nondegenerate penalized likelihood estimator for variance parameters in multilevel models, Psychometrika 78). A maximum
+inside the bounds is that of the evidence alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Conjugate)
 
 
 class Bounds(NamedTuple):
-    """Where the search may go: (h,) each."""
+    """The bounds of the search: (h,) each."""
 
     lowest: Vector
     highest: Vector
@@ -97,10 +97,10 @@ def maximise(total: Callable[[Vector], tuple[float, Vector]], starts: Sequence[V
 
 
 def enough(rows: int, events: float, numbers: int) -> bool:
-    """Whether a prior of so many numbers can be fitted to so many rows and events: one event for each number."""
+    """Whether a prior with this many numbers can be fitted: it takes two rows, and one event for each number."""
     return rows >= 2 and events >= numbers
 
 
 def better(own: M, other: M, rows: Matrix) -> M:
-    """The model with the larger total evidence: the own prior stays where the search found nothing better."""
+    """The model with the larger total evidence: the own prior stays if the search found nothing better."""
     return other if other.log_evidences(rows).sum() > own.log_evidences(rows).sum() else own

@@ -1,4 +1,4 @@
-"""Predictive densities and intervals of the conjugate models, stable where the parameters are large."""
+"""Predictive densities and intervals of the conjugate models, stable if the parameters are large."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 MOST_CHARACTERS: Final = 40
-"""Of a value in a reason."""
+"""Characters of a value in a reason."""
 _LARGEST: Final = 10**MOST_CHARACTERS
 _WHOLE: Final = 1e15
 _NEITHER: Final = "expected "
@@ -42,7 +42,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def broken(rule: str, value: object, expected: str | None = None) -> tuple[str, str]:
-    """The rule that a value breaks, and the value where that says more than the rule does.
+    """The rule that a value breaks, and the value if that says more than the rule does.
 
     `expected` is what a number of the field is called: a value that is not a number does not even come so far.
     """
@@ -61,8 +61,8 @@ def with_value(rule: str, got: str) -> str:
 
 
 def ragged(row: Sequence[str], n_columns: int) -> Any:
-    """What is sent of a row that does not have as many values as the header has names: nothing that could be taken for
-    an event, with all values, and both numbers for `not_an_object`."""
+    """What is sent for a row that does not have as many values as the header has names. It cannot be taken for an
+    event, has all values, and both numbers for `not_an_object`."""
     return [{_ROW: list(row), _HEADER: n_columns}]
 
 

@@ -16,7 +16,7 @@ def value_of(record: Record) -> bytes | None:
 
 
 def is_removal(record: Record) -> bool:
-    """Whether it is a tombstone of neither a row nor a manifest: of something that a master has stepped over."""
+    """Whether it is a tombstone of something that a master has stepped over, and not of a row or a manifest."""
     key = record.key or b""
     return (
         record.value is None and not isinstance(record, Unreadable) and key != MANIFEST and not key.startswith(PREFIX)

@@ -104,7 +104,7 @@ def topics_of(spec: Spec) -> list[Topic]:
 
 
 def create_topics(spec: Spec, bus: Bus) -> None:
-    """Makes the spec's own topics where they are missing."""
+    """Makes those of the spec's own topics that are missing."""
     bus.create(topics_of(spec))
 
 

@@ -40,7 +40,7 @@ class Teller:
 
 
 class Patience:
-    """The pauses of one loop that tries again. They grow while it fails, and are short again once it has worked for
+    """The pauses of one loop that tries again. They grow while it fails. They are short again once it has worked for
     longer than the last of them: a bus that takes every second try is not back."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class Patience:
 
 
 def naps(seconds: float) -> Iterator[None]:
-    """A pause in pieces, for those who look after something meanwhile."""
+    """A pause in pieces, for a loop that looks after something meanwhile."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(NAP, left))
@@ -83,11 +83,11 @@ def patiently(
 ) -> T | None:
     """The first result that comes without Unavailable; None if `stopping` comes first.
 
-    `beat` hears of every failure: who waits lives, and is not ready.
+    `beat` hears of every failure: a process that waits is alive, and not ready.
 
     Nothing that serves gives up on a bus: a broker may start after its clients, and come back after an hour. A command
     that a person waits for does, after `at_most_s` seconds: then Unavailable says so. With `for_room` a full disk is
-    waited for without end: the bus is there, and its address is right.
+    waited for without end: the bus exists, and its address is right.
     """
     waits, began = Patience(log), time.monotonic()
     while not stopping():

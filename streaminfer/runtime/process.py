@@ -63,7 +63,7 @@ def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: st
                 names.check_data_topic(spec, bus)
             except names.DataTopicMissing as error:
                 raise Unavailable(str(error)) from error  # its owner may come up later than we
-            own = CollectorRegistry()  # of this try: metrics of one that failed halfway would be in the way
+            own = CollectorRegistry()  # for this try: metrics of one that failed halfway would be in the way
             service = build(spec, bus, own, instance, ids)
             health.registry.register(own)
             return service

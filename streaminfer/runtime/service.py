@@ -14,7 +14,7 @@ class Service(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it is connected and knows where it stands."""
+        """Whether it is connected and knows its positions."""
 
     def step(self, timeout: float) -> None:
         """One turn: poll for at most `timeout` seconds, then do and commit what is due."""

@@ -92,7 +92,7 @@ class MasterMetrics(_Metrics):
     def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool, shared: bool = False) -> None:
         """A shard's newest snapshot; what a master has of several shards is shown together.
 
-        `n_effective` is the sum of the weights of its events, which a manifest of keys does not have. Where events are
+        `n_effective` is the sum of the weights of its events, which a manifest of keys does not have. If events are
         `shared` every shard counts all of them.
         """
         self._shards[shard], self._effective[shard] = snapshot, n_effective

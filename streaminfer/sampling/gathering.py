@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.pooling import Chain
+from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.units import Unit
+from streaminfer.sampling.units import Span, Unit
 
 KEPT: Final = 2
 """Segments that are held."""
@@ -64,12 +65,24 @@ def _joined(parts: list[Draws]) -> Draws:
     )
 
 
+class Counts(NamedTuple):
+    """Of events, and of positions that are lost."""
+
+    n_events: int = 0
+    n_dead_lettered: int = 0
+    n_lost: int = 0
+
+
 class Gathering:
     """By unit and segment. Only what continues a chain is taken: no draw is doubled, and none is left out."""
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings, self._size = settings, size
         self._windows: dict[int, dict[int, Window]] = {unit: {} for unit in range(settings.n_units)}
+
+    @property
+    def n_subposteriors(self) -> int:
+        return self._settings.subposteriors
 
     def take(self, unit: int, draws: Draws) -> bool:
         """Adds the draws of a unit; whether they continue what is held of their segment."""
@@ -87,9 +100,11 @@ class Gathering:
 
     def windows(self, subposterior: int, segment: int) -> dict[int, Window]:
         """Of each unit of a subposterior what it has of a segment, maybe nothing."""
-        first = subposterior * self._settings.chains
-        units = range(first, first + self._settings.chains)
-        return {unit: self._windows[unit].get(segment, Window()) for unit in units}
+        return {unit: self._windows[unit].get(segment, Window()) for unit in self._units(subposterior)}
+
+    def _units(self, subposterior: int) -> range:
+        """The units of a subposterior, by chain."""
+        return range(subposterior, self._settings.n_units, self._settings.subposteriors)
 
     def is_complete(self, subposterior: int, segment: int) -> bool:
         """Whether all its chains are done with a segment."""
@@ -105,6 +120,30 @@ class Gathering:
     def chains(self, subposterior: int, segment: int) -> list[Chain]:
         """The draws of a segment by chain."""
         return [window.chain(self._size) for window in self.windows(subposterior, segment).values()]
+
+    def followed(self, subposterior: int) -> Segment | None:
+        """With a stream, the newest segment that all chains have draws of, and the positions that all have passed."""
+        units = [self._windows[unit] for unit in self._units(subposterior)]
+        if not all(units):
+            return None
+        newest = [held[max(held)].newest for held in units]
+        known = [draws for draws in newest if draws is not None]
+        if len(known) < len(units):
+            return None
+        number = min(draws.segment for draws in known)
+        common = set.intersection(*({span.partition for span in draws.frontier} for draws in known))
+        passed: dict[int, Span] = {}
+        for span in (each for draws in known for each in draws.frontier if each.partition in common):
+            before = passed.get(span.partition, span)
+            passed[span.partition] = min(before, span, key=lambda each: each.end)
+        return Segment(number, tuple(passed[partition] for partition in sorted(passed)))
+
+    def n_followed(self, subposterior: int) -> Counts:
+        """With a stream, what the chain that is furthest behind has counted."""
+        newest = [window.newest for _, (_, window) in sorted(self.newest().items())]
+        known = [draws for draws in newest if draws is not None and draws.subposterior == subposterior]
+        last = min(known, key=lambda draws: draws.n_events, default=None)
+        return Counts() if last is None else Counts(last.n_events, last.n_dead_lettered, last.n_lost)
 
     def newest(self) -> dict[int, tuple[int, Window]]:
         """Of each unit its newest segment and what it has of it."""

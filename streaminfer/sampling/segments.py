@@ -35,6 +35,8 @@ class Rule(NamedTuple):
     seconds: float | None = None
     window: int | None = None
     """Of each partition the last positions that count; None: all."""
+    window_seconds: float | None = None
+    """How old an event may be that counts; None: as old as it is."""
 
 
 def spans_of(starts: Positions, ends: Positions, share: tuple[int, int], window: int | None = None) -> Spans:
@@ -66,15 +68,16 @@ def is_due(before: Segment, spans: Spans, rule: Rule, seconds: float) -> bool:
     more = (rule.growth or 1.0) - 1
     if rule.window is not None:
         return max(new.values()) >= more * rule.window
+    if rule.window_seconds is not None:
+        return seconds >= more * rule.window_seconds
     return total >= more * before.size
 
 
-def n_lost(before: Segment | None, spans: Spans, starts: Positions, windowed: bool) -> int:
-    """Positions that retention has removed since the segment before: from the posterior, or before they were read."""
+def n_lost(before: Segment | None, starts: Positions, forgotten: bool) -> int:
+    """Positions that retention has removed since the segment before: from the posterior, or before they were read.
+
+    Those of the segment before do not count if a window would have `forgotten` them anyway.
+    """
     if before is None:
         return 0
-    lost = 0
-    for span in before.spans:
-        start = starts.get(span.partition, 0)
-        lost += max(0, start - (span.end if windowed else span.start))
-    return lost if spans else 0
+    return sum(max(0, starts.get(span.partition, 0) - (span.end if forgotten else span.start)) for span in before.spans)

@@ -29,13 +29,14 @@ class Unit(NamedTuple):
 
     @classmethod
     def numbered(cls, number: int, settings: Settings) -> Self:
-        """Unit u = subposterior × chains + chain."""
-        return cls(*divmod(number, settings.chains), settings.chains, settings.subposteriors)
+        """Unit u = chain × subposteriors + subposterior: chains may be added or left out, and the others stay."""
+        chain, subposterior = divmod(number, settings.subposteriors)
+        return cls(subposterior, chain, settings.chains, settings.subposteriors)
 
     @property
     def number(self) -> int:
         """The number that topics, writers and randomness know it by."""
-        return self.subposterior * self.chains + self.chain
+        return self.chain * self.subposteriors + self.subposterior
 
     def has(self, partition: int) -> bool:
         """Whether the events of a data partition are in its subposterior."""

@@ -13,7 +13,7 @@ AFFORDABLE: Final = 200
 
 
 def advice(spec: Spec) -> list[str]:
-    """Lines for whoever runs it, each with field, reason and remedy; none if there is nothing to say."""
+    """Lines of advice to the user, each with field, reason and remedy; none if there is nothing to say."""
     model = spec.model
     if spec.sampling is not None or not isinstance(model, BinaryRegression) or model.covariance != "diagonal":
         return []

@@ -1,8 +1,8 @@
 """Avro schemas from outside: checked, and reduced to what decides how bytes are read.
 
-A hostile schema may kill an Avro library (one that is recursive, or whose array elements have no bytes), so a text is
-read here as JSON, bounded, and never given to a library as it came. Logical types are read as the types below them, but
-for those of moments where a field is the time of events.
+A hostile schema may kill an Avro library: one that is recursive, or whose array elements have no bytes. So a text is
+read here as JSON, bounded, and never given to a library as it came. Logical types are read as the types below them.
+Only moments are kept, if a field is the time of events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FIXED: Final = 1 << 20
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 NUMBERS: Final = frozenset(("int", "long", "float", "double"))
 TRUTHS: Final = NUMBERS | {"boolean"}
-"""Of a field that is 0 or 1."""
+"""The types of a field that is 0 or 1."""
 MOMENTS: Final = {
     f"{local}timestamp-{unit}": per_second
     for unit, per_second in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9))
@@ -42,7 +42,7 @@ _WIDTHS: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "dou
 """The fewest bytes that a value of a primitive type has."""
 
 Schema = str | list[Any] | dict[str, Any]
-"""A reduced schema: a primitive's name, a union's branches, or a mapping; every named type stands where it is used."""
+"""A reduced schema: a primitive's name, a union's branches, or a mapping. Every named type is written out in full."""
 
 
 class SchemaError(ValueError):
@@ -50,9 +50,9 @@ class SchemaError(ValueError):
 
 
 def reduced(text: str, dated: bool = False) -> Schema:
-    """The schema of a text; raises SchemaError if it is none, is recursive or is too large.
+    """The schema of a text; raises SchemaError if it is not one, is recursive or is too large.
 
-    Where it is `dated`, a long of one of the MOMENTS is a mapping that keeps its logical type.
+    If it is `dated`, a long of one of the MOMENTS is a mapping that keeps its logical type.
     """
     if len(text) > MAX_BYTES:
         raise SchemaError(f"has {len(text)} characters, more than {MAX_BYTES}")
@@ -106,8 +106,8 @@ def defaults_of(schema: Schema, fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
-    """Raises SchemaError if records cannot be written by a reduced schema: odd names, defaults of a wrong type, or
-    a time that would be one number in seconds and another in parts of them."""
+    """Raises SchemaError if records cannot be written by a reduced schema. Its names may be odd, its defaults of a
+    wrong type, or a time may be one number in seconds and another in parts of them."""
     for field in fields:
         if field.kind == "time":
             unit_of(schema, field)
@@ -152,7 +152,7 @@ def branches(schema: Schema) -> list[Any]:
 
 
 def per_second(schema: Schema) -> int:
-    """How many of a number of this type make a second, where it is a time."""
+    """How many of a number of this type make a second, if it is a time."""
     return MOMENTS[schema["logicalType"]] if isinstance(schema, dict) and _is_moment(schema) else 1
 
 
@@ -188,7 +188,7 @@ def width(schema: Schema) -> int:
 
 
 def leaves(schema: Schema, field: Field) -> Iterator[Any]:
-    """The types at the end of a field's path, without null; none where it is missing."""
+    """The types at the end of a field's path, without null; none if it is missing."""
     types = [each for each in branches(schema) if each != "null"]
     for name in field.path:
         inner = []

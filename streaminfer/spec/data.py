@@ -1,4 +1,4 @@
-"""The section `data`: where events come from, and where in an event the model's fields are."""
+"""The section `data`: the source of events, and the places of the model's fields in an event."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ DATA: Final = Section(
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where events come from. `partitions` is None if `topic` is external."""
+    """The source of events. `partitions` is None if `topic` is external."""
 
     format: str
     partitions: int | None
@@ -124,8 +124,8 @@ def check_data(name: str, data: Mapping[str, Any]) -> None:
 
 
 def check_format(data: Data, fields: Sequence[Field]) -> None:
-    """Raises OptionsError, with the section in its name, where the data format cannot hold the fields of events, of
-    which the model's come first."""
+    """Raises OptionsError, with the section in its name, if the data format cannot hold the fields of events. The
+    model's fields come first."""
     text = next((each for each in fields if each.kind == "category"), None)
     if data.format == "rows" and text is not None:
         rule = f"must be json or avro: rows holds numbers only, and {text.label} of the model is a category"
@@ -187,9 +187,9 @@ def read_schema(folder: Path, file: str) -> str:
 
 
 def located(fields: Sequence[Field], paths: Mapping[str, str], others: Sequence[str] = ()) -> tuple[Field, ...]:
-    """The model's fields with their places in an event; raises OptionsError for one that nobody reads.
+    """The model's fields with their places in an event; raises OptionsError for a path of a field that is never read.
 
-    `others` are names that may have a place and are no fields of the model.
+    `others` are names that may have a place and are not fields of the model.
     """
     names = [*(each.name for each in fields), *others]
     for name, path in paths.items():

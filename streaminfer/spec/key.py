@@ -23,7 +23,7 @@ MAX_COLUMNS: Final = 64 << 20
 """Bytes that an increment has of all its keys."""
 MAX_MINIBATCH: Final = 100_000
 MAX_ROWS_MINIBATCH: Final = 256
-"""Of the format `rows`, in records."""
+"""The same for the format `rows`, in records."""
 
 DEFAULTS: Final = ("prior", "pooled")
 
@@ -110,7 +110,7 @@ def tape_bytes(size: int, columns: int) -> int:
 def check_key(kind: str, model: AnyModel, minibatch: int, columns: int | None, field: str) -> None:
     """Raises OptionsError if there cannot be one posterior for each value of a field.
 
-    `columns`: how many a row has where a record has many events; None if it is one.
+    `columns`: how many a row has if a record has many events; None if it has one.
     """
     if model.needs_base:
         rule = (

@@ -245,7 +245,7 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 takes 1e7 for a string, YAML 1.2 and everybody who writes it for a number.
+# YAML 1.1 takes 1e7 for a string; YAML 1.2 and most people take it for a number.
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+\Z"), list("-+0123456789")
 )

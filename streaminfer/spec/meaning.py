@@ -27,7 +27,7 @@ FORMER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {"probit_regression": 
 MOST_TEXT: Final = 4096
 """Bytes of a meaning as text; a longer one is not kept."""
 MOST_VALUE: Final = 200
-"""Characters of a value in such a text; of a longer one there is only a hash."""
+"""Characters of a value in such a text; a longer one is kept as a hash only."""
 HASHED: Final = "sha256:"
 
 SECTIONS: Final = {
@@ -38,7 +38,7 @@ SECTIONS: Final = {
     "start": "inference", "precondition": "inference", "control_variates": "inference", "friction": "inference",
     "noise": "inference", "adapt": "inference", "scan": "inference", "transition": "inference",
 }  # fmt: skip
-"""Where in a spec a part of its meaning stands; the others are sections themselves."""
+"""The section of a spec that has a part of its meaning; the others are sections themselves."""
 
 
 def without_former(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _shortened(value: Any) -> Any:
 
 
 def read(text: bytes) -> Meaning | None:
-    """The inverse of `text_of`, of bytes that anybody may have written."""
+    """The inverse of `text_of`, for bytes that any program may have written."""
     if len(text) > MOST_TEXT:
         return None
     try:

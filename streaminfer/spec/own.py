@@ -1,7 +1,7 @@
 """Models of a user's own: `package.module:Class` in the place of a kind, imported and checked.
 
-To import a module is to run its code: who writes the spec decides that. Whatever is wrong with the class is an error of
-the spec, found before any service starts to work.
+To import a module is to run its code: the author of the spec decides that. Whatever is wrong with the class is an error
+of the spec, found before any service starts to work.
 """
 
 from __future__ import annotations

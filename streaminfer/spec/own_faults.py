@@ -45,7 +45,7 @@ def of_section(made: type[Any]) -> Iterator[str]:
 
 
 def _of_options(section: Any) -> Iterator[str]:
-    """The last one is the prior, of which nothing is required: a spec may leave it out."""
+    """The last one is the prior. Nothing in it may be required, as a spec may leave it out."""
     if not isinstance(section, Section):
         yield f"has options that are not a Section, but {short(section)}"
     if not section.options or not all(isinstance(option, Option) for option in section.options):

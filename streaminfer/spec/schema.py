@@ -48,7 +48,7 @@ def _model(kind: str) -> dict[str, Any]:
 
 
 def _own_model() -> dict[str, Any]:
-    """A class of the user's own: its options are known to nobody who does not import it."""
+    """A class of the user's own: its options are not known without importing it."""
     text = "The model: a class of your own, as package.module:Class."
     kind = {"type": "string", "pattern": f"^(?:{own.PATTERN})$", "maxLength": own.LONGEST, "description": text}
     return {"title": "package.module:Class", "type": "object", "properties": {"kind": kind}, "required": ["kind"]}

@@ -57,7 +57,7 @@ class Spec:
 
     @cached_property
     def words(self) -> Lda | None:
-        """The model, where its parameters are by words."""
+        """The model, if its parameters are by words; else None."""
         return self.model if isinstance(self.model, Lda) else None
 
     @cached_property
@@ -87,7 +87,7 @@ class Spec:
 
     @cached_property
     def key_field(self) -> Field | None:
-        """Where an event's key is; None if there is one posterior for all."""
+        """The place of an event's key; None if there is one posterior for all."""
         if self.key is None:
             return None
         path = self.data.fields.get(self.key.field)
@@ -95,7 +95,7 @@ class Spec:
 
     @cached_property
     def time_field(self) -> Field | None:
-        """Where an event's time is; None if it does not matter, or is the record's."""
+        """The place of an event's time; None if it does not matter, or is the record's."""
         if self.data.timestamp is None or not self.inference.by_time:
             return None
         return Field("timestamp", "time", path=tuple(self.data.timestamp.split(".")))
@@ -112,7 +112,7 @@ class Spec:
 
     @cached_property
     def event_schema(self) -> str:
-        """The Avro schema of events, where the format is avro."""
+        """The Avro schema of events, if the format is avro."""
         return self.data.schema_text or derived(self.event_fields)
 
     @cached_property
@@ -131,7 +131,7 @@ class Spec:
             "model": model,
             "method": self.inference.method,
         }
-        # Only where they say something: specs that do not have them keep the fingerprint they always had.
+        # Only if they say something: specs that do not have them keep the fingerprint they always had.
         if self.data.topic is not None:
             said["topic"] = self.data.topic
         paths = {field.name: list(field.path) for field in self.fields if field.is_elsewhere}

@@ -1,4 +1,4 @@
-"""What a model of words asks of a spec: where its vocabulary is, and what it cannot be combined with."""
+"""What a model of words asks of a spec: a vocabulary from a list or file, and options that it can be combined with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
 
 
 def with_words(kind: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A model's options with the words of the vocabulary where it names a file; raises OptionsError."""
+    """A model's options with the words of the vocabulary if it names a file; raises OptionsError."""
     file = options["vocabulary"] if kind == Lda.kind else None
     return {**options, "vocabulary": _read(folder, file)} if isinstance(file, str) else dict(options)
 
@@ -60,7 +60,7 @@ def digest(words: Sequence[str]) -> str:
 
 
 def check_words(kind: str, form: str, react: Reaction | None, inference: Inference, shards: int) -> None:
-    """Raises OptionsError, with the section in its name, where something is set that words cannot have."""
+    """Raises OptionsError, with the section in its name, if something is set that words cannot have."""
     if form != "json":
         raise OptionsError(
             "data.format", f"must be json with the model {kind}: documents are not rows of numbers", form

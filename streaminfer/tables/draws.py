@@ -12,7 +12,7 @@ from streaminfer.sampling.chains.table import KERNELS
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.showing import Showing
-from streaminfer.sampling.shown import NOTHING, Sampled, Shown
+from streaminfer.sampling.shown import Sampled, Shown
 from streaminfer.spec import Spec
 from streaminfer.tables.table import Described
 from streaminfer.variational.counts import Totals
@@ -41,8 +41,8 @@ def sampled(snapshot: Snapshot) -> Sampled:
 
 
 def is_shown(snapshot: Snapshot) -> bool:
-    """Whether a snapshot shows draws; the first only says what the first segment is."""
-    return sampled(snapshot).shown.segment != NOTHING
+    """Whether a snapshot shows draws: the first only fixes a segment, and one without good events has none."""
+    return sampled(snapshot).shown.n_draws > 0
 
 
 def segment_of(snapshot: Snapshot, subposterior: int) -> Segment | None:
@@ -59,11 +59,11 @@ def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:
     return replace(snapshot, payload=replace(held, sampled=Sampled(sampled(snapshot).draws, shown)))
 
 
-def snapshot_of(spec: Spec, showing: Showing) -> Snapshot:
-    """A first version that shows some draws."""
+def snapshot_of(spec: Spec, showing: Showing, version: int = 1) -> Snapshot:
+    """A version that shows some draws."""
     held = Held(showing.statistics, sampled=Sampled(showing.draws, showing.shown))
     counts = Totals(n_events=showing.n_events, n_dead_lettered=showing.n_dead_lettered, score=showing.score)
-    return Snapshot(spec.fingerprint, 1, held, counts=counts)
+    return Snapshot(spec.fingerprint, version, held, counts=counts)
 
 
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:

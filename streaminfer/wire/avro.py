@@ -1,8 +1,8 @@
 """Records in the Confluent framing: a zero byte, four bytes of schema id, the Avro body.
 
-fastavro ignores bytes after the body and lets IndexError and the like escape on bad input, so decoding here checks
-that everything was consumed and turns every failure into a WireError. Only our own schemas are read: none is
-recursive and none has elements without bytes, so the size of the input bounds the size of the value.
+fastavro ignores bytes after the body and lets IndexError and the like escape on bad input. So decoding here checks
+that everything was consumed and turns every failure into a WireError. Only our own schemas are read. None is recursive
+and none has elements without bytes, so the size of the input bounds the size of the value.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def earlier_texts(topic: str) -> Mapping[int, str]:
 class Schemas:
     """The schema ids that records carry, by short topic name.
 
-    Written are those that a registry gave (`registered`), else the declared ones. Read are both of them, `earlier`
-    ones, which a setting names for this topic, and those of the schemas that older versions wrote: the declared ids of
-    these, and others that stand for one of them (`aliases`).
+    Records are written with the ids that a registry gave (`registered`), else with the declared ones. Both are read. So
+    are `earlier` ids, which a setting names for this topic, and those of the schemas that older versions wrote: their
+    declared ids, and others that stand for one of them (`aliases`).
     """
 
     registered: Mapping[str, int] = field(default_factory=dict)
     earlier: Mapping[str, frozenset[int]] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     lookup: Callable[[int], str | None] | None = field(default=None, compare=False)
-    """Gives the schema text of an id, None of an id that nobody knows; there where there is a registry to ask."""
+    """Gives the schema text of an id, None if no registry knows it; None without a registry to ask."""
 
     def id_of(self, topic: str) -> int:
         """The id that records of a topic are written with."""
@@ -109,13 +109,13 @@ class Schemas:
             return self._of_an_older_version(topic, data)
 
     def other(self, topic: str, found: int) -> BadFrame:
-        """The error of an id that is not one of a topic's: UnknownSchema where nothing has it."""
+        """The error of an id that is not one of a topic's: UnknownSchema if nothing has it."""
         known = " or ".join(map(str, sorted(self.ids_of(topic))))
         kind = BadFrame if found == 0 or found in declared_ids() else UnknownSchema
         return kind(f"schema id {found} is not the {known} of this topic")
 
     def _of_an_older_version(self, topic: str, data: bytes) -> dict[str, Any]:
-        """A record with an id of which nobody says which of a topic's schemas it stands for."""
+        """A record whose id does not say which of a topic's schemas it stands for."""
         schema = _schema(topic)[1]
         for wrote in _earlier(topic).values():
             try:

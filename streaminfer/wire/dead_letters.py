@@ -1,8 +1,8 @@
-"""Dead letters: a record's original bytes, with where it came from and why in the headers.
+"""Dead letters: a record's original bytes, with its source and the reason in the headers.
 
 The key is the source position, so the same record sent twice is one dead letter. A mark `retried/…` under a key of
-its own says that a letter was sent again; the letter itself stays. Records of others may be larger than a letter can
-be: then it has the first part of the value, and headers that say what is not there.
+its own says that a letter was sent again; the letter itself stays. Records of other producers may be larger than a
+letter can be: then it has the first part of the value, and headers that say what is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Headers = tuple[tuple[str, bytes], ...]
 class DeadLetter:
     """A record that could not be absorbed. `headers` are the record's own.
 
-    `full_length` is how long the value was, and `dropped` what else of the record is not here, where it is cut.
+    If it is cut, `full_length` is how long the value was, and `dropped` what else of the record is missing.
     """
 
     topic: str

@@ -1,8 +1,8 @@
 """What is known of drift, as the bytes in a snapshot's manifest: little-endian float64.
 
-block_events, R of each bet (of all blocks, then of each lane's), (events, score) of each lane's open block, then a row
-for each pool: its kind, stride, values since the last set aside, how many are aside, those (padded with 0), and the
-reference with the bins' masses (0 where there is none yet).
+First come block_events, R of each bet (for all blocks, then for each lane's), and (events, score) of each lane's open
+block. Then there is a row for each pool: its kind, stride, values since the last set aside, how many are aside, those
+(padded with 0), and the reference with the bins' masses (0 if there is none yet).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class BadValue(WireError):
 
 
 class Older(BadValue):
-    """Of a version that is not above the newest: versions only rise, so it was appended again."""
+    """Its version is not above the newest: versions only rise, so it was appended again."""
 
 
 class Damaged(WireError):
@@ -38,4 +38,4 @@ class Damaged(WireError):
 
 
 class UnknownSchema(BadFrame):
-    """In a schema that this version does not know: of a later one, or of a registry that is not asked."""
+    """Its schema is not known to this version: it is of a later version, or of a registry that is not asked."""

@@ -1,4 +1,4 @@
-"""Increments as records: one each, or parts `i of n` where the statistics do not fit into one."""
+"""Increments as records: one each, or parts `i of n` if the statistics do not fit into one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_PARTS = 10_000
 ENVELOPE = 4096
 """Bytes left for all but the statistics of a record."""
 TIMED: Final = 2
-"""Numbers after the statistics where events are forgotten by time: the sum of weights, the newest event's time."""
+"""Numbers after the statistics if events are forgotten by time: the sum of weights, the newest event's time."""
 PANE: Final = 2
 """Numbers of a pane before its statistics: its index, the count of its events."""
 LARGEST_INDEX: Final = 1 << 53

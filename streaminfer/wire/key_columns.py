@@ -17,7 +17,7 @@ from streaminfer.wire import vectors
 from streaminfer.wire.errors import BadValue
 
 MAX_BYTES: Final = MAX_COLUMNS
-"""Of the columns of one increment."""
+"""Bytes of the columns of one increment."""
 LATEST_MS: Final = 1000 * times.LATEST
 _LENGTH: Final = np.dtype("<u2")
 _COUNT: Final = 4
@@ -25,7 +25,7 @@ _COUNT: Final = 4
 
 
 def pack(keys: ByKey, statistics: Matrix, timed: bool) -> bytes:
-    """The columns; `timed` where events are forgotten by time. Raises BadValue if they are too many."""
+    """The columns; `timed` if events are forgotten by time. Raises BadValue if they are too many."""
     lengths = np.array([len(label) for label in keys.labels], dtype=_LENGTH)
     columns = [keys.counts, keys.stamps, keys.oldest, *([keys.n_effective, keys.newest] if timed else [])]
     head = len(keys.labels).to_bytes(_COUNT, "little") + lengths.tobytes() + b"".join(keys.labels)

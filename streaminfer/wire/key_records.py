@@ -1,4 +1,4 @@
-"""One key of a snapshot as a record. Its record key says which, so that who looks for one passes over the others."""
+"""One key of a snapshot as a record. Its record key says which, so that a reader of one key passes over the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_RECORD: Final = 1 << 20
 
 
 class RowPlace(NamedTuple):
-    """What a record key says: a key and the clock that its events count by, 0 where there is one for all."""
+    """What a record key says: a key and the clock that its events count by, 0 if there is one for all."""
 
     label: bytes
     clock: int
@@ -110,7 +110,7 @@ def decode(labels: Sequence[bytes], values: Sequence[bytes], size: int, schemas:
 
 
 class Versions:
-    """Says how new rows are, by their form alone: for who passes over very many of them."""
+    """Says how new rows are, by their form alone: for a reader that passes over very many of them."""
 
     def __init__(self, size: int, schemas: Schemas = DECLARED) -> None:
         self._form = _Form(size, schemas)

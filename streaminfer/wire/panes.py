@@ -1,6 +1,6 @@
 """Panes of a window, or batches of memoized, as records of a compacted topic.
 
-One each, or several where the statistics do not fit into one.
+One each, or several if the statistics do not fit into one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENVELOPE: Final = 1024
 
 
 class PanePlace(NamedTuple):
-    """Where a pane belongs: to which clock, and its index there. A batch: to which partition, and where it begins."""
+    """The place of a pane: its clock, and its index there. For a batch: its partition, and its first position."""
 
     clock: int
     pane: int
@@ -42,7 +42,7 @@ def encode(
 def encode_bytes(
     place: PanePlace, n_events: int, data: bytes, fingerprint: str, version: int, max_bytes: int, schemas: Schemas
 ) -> list[tuple[bytes, bytes]]:
-    """The same where statistics are packed already."""
+    """The same for statistics that are packed already."""
     pieces = vectors.cut(data, max_bytes - ENVELOPE)
     common = {
         "fingerprint": fingerprint,
@@ -87,7 +87,7 @@ class Shelf:
         self._least, self._newest = least, newest
         self._held: dict[bytes, Mapping[str, Any]] = {}
         self._dropped: list[tuple[bytes, Mapping[str, Any]]] = []
-        """What tombstones have taken away since the last record: nothing tells of which version these are."""
+        """What tombstones have taken away since the last record: nothing says which version these have."""
         self.passed: set[bytes] = set()
         """Keys of records that were passed over: something else must take their place."""
         self.seen = 0
@@ -95,7 +95,7 @@ class Shelf:
         self._taken = 0
 
     def add(self, key: bytes | None, data: bytes | None) -> None:
-        """One record; a tombstone takes a pane away. Raises WireError if it is no pane of this spec."""
+        """One record; a tombstone takes a pane away. Raises WireError if it is not a pane of this spec."""
         if data is None:
             if key in self._held:
                 self._dropped.append((key, self._held.pop(key)))
@@ -135,7 +135,7 @@ class Shelf:
         return True
 
     def pane(self, place: PanePlace) -> Pane | None:
-        """One of them; None if it is not there; raises BadValue if it is not whole."""
+        """One of them; None if it does not exist; raises BadValue if it is not whole."""
         first = self._held.get(_key(place, 0))
         if first is None:
             return None

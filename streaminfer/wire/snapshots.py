@@ -195,7 +195,7 @@ class Assembler:
             )
 
     def add(self, data: bytes | None) -> Snapshot | None:
-        """A snapshot where this record completes one; raises WireError if it is none, OtherSpec of another spec."""
+        """A snapshot if this record completes one; raises WireError, or OtherSpec if the record has another spec."""
         value = self._schemas.decode(TOPIC, data)
         manifest = value["manifest"]
         if value["key"] is not None:

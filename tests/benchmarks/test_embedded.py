@@ -67,7 +67,7 @@ def test_keyed_events_are_dealt_by_key_and_add_up() -> None:
 
 
 def test_a_small_case_of_keys(tmp_path: Path) -> None:
-    """All figures of real processes, one of which is killed. Every key has its sum, or the case would fail."""
+    """All figures of real processes; one of them is killed. Every key has its sum, or the case would fail."""
     keys = 60_000
     figures = measured(keyed_cases.many("f", "small", tmp_path, f"embedded:{tmp_path / 'bus'}", keys), 1)
     found = {figure.name: figure.median for figure in figures}

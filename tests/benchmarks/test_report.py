@@ -32,7 +32,7 @@ def test_contenders_take_turns_and_ratios_are_of_one_repetition() -> None:
     order: list[str] = []
     figures = {figure.name: figure for figure in measured(two(order), 3)}
     assert order == ["A", "B", "A", "B", "A", "B"]
-    assert figures["of B"].samples == (2.0, 4.0, 3.0)  # of the medians it would be 4
+    assert figures["of B"].samples == (2.0, 4.0, 3.0)  # by the medians it would be 4
     assert (figures["of B"].median, figures["of B"].spread, figures["of B"].met) == (3.0, (2.0, 4.0), True)
     assert (figures["A"].median, figures["A"].met, figures["B"].met) == (40.0, False, None)
 

@@ -30,7 +30,7 @@ class NoBroker(Exception):
 
 
 def cache() -> Path:
-    """Where the jars are kept: STREAMINFER_KAFKA_JARS, else the user's cache."""
+    """The folder of the jars: STREAMINFER_KAFKA_JARS, else the user's cache."""
     return Path(os.environ.get("STREAMINFER_KAFKA_JARS", Path.home() / ".cache" / "streaminfer" / f"kafka-{VERSION}"))
 
 

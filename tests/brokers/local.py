@@ -23,7 +23,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": 500,
     "auto.create.topics.enable": "false",
 }
-"""What tests rely on, wherever the broker runs: short waits, few internal partitions, no topics by accident."""
+"""What tests rely on with every broker: short waits, few internal partitions, no topics by accident."""
 
 
 def copies(nodes: int) -> dict[str, object]:
@@ -36,12 +36,12 @@ def copies(nodes: int) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Listener:
-    """One more way into the broker, besides that without security. Clients are sent to `advertised`."""
+    """One more way into the broker, beside the one without security. Clients are sent to `advertised`."""
 
     port: int
     protocol: str = "PLAINTEXT"
     advertised: int | None = None
-    """Another port than its own where something stands in between."""
+    """Another port than its own if something stands in between."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of this listener alone, without its prefix."""
 

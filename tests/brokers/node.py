@@ -111,16 +111,16 @@ class Node:
             *arguments,
         ]
         with (self._folder / "broker.log").open("ab") as log:
-            # A session of its own: Ctrl-C is for who started it, who then ends it in order.
+            # A session of its own: Ctrl-C is for the process that started it, which then ends it in order.
             return subprocess.Popen(
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
 
 def live_brokers(port: int) -> set[int]:
-    """The numbers of the brokers that a node knows as alive, by Kafka's Metadata request; none where it is silent."""
+    """The numbers of the brokers that a node knows as alive, by Kafka's Metadata request; none if it is silent."""
     header = struct.pack(">hhih", 3, 1, 1, -1)  # Metadata, version 1, correlation 1, no client
-    request = header + struct.pack(">i", 0)  # of no topic
+    request = header + struct.pack(">i", 0)  # for no topic
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as link:
         link.settimeout(2)
         link.sendall(struct.pack(">i", len(request)) + request)

@@ -1,4 +1,4 @@
-"""Where a broker that tests may share comes from: given, in a container, or local."""
+"""The source of a broker that tests may share: given, in a container, or local."""
 
 from __future__ import annotations
 

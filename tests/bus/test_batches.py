@@ -143,7 +143,7 @@ def test_a_batch_that_compaction_has_emptied_has_no_record() -> None:
 
 
 def _told(record: Any) -> tuple[object, ...]:
-    """All that is asked of a record; of one that cannot be read the reason, too."""
+    """All that is asked of a record; also the reason if it cannot be read."""
     stated = (record.size_in_bytes, record.offset, record.timestamp, record.timestamp_type, record.checksum)
     reason = getattr(record.value, "reason", None)
     return (*stated, record.key, record.value, type(record.value), reason, list(record.headers), record.validate_crc())

@@ -1,4 +1,4 @@
-"""A record of the embedded bus that is not as it was written is told apart, whichever bit of it is another."""
+"""A record of the embedded bus that is not as it was written is told apart, whatever bit of it has changed."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def seconds_until_owned(member: Member, clock: Clock) -> int:
 
 @pytest.mark.parametrize("step", [-MONTH, -60, -15, -5, 5, 60, MONTH])
 def test_the_lease_of_a_dead_member_ends(connect: Open, clock: Clock, step: float) -> None:
-    """One who died with a lease that the present clock takes for a month."""
+    """A member that died with a lease that the present clock takes for a month."""
     dead = connect().member("g", ["t"])
     dead.poll(0.0)
     assert P0 in dead.assignment

@@ -1,4 +1,4 @@
-"""Commits of the Kafka bus behind an unfinished transaction of somebody else: done, but not to be seen yet."""
+"""Commits of the Kafka bus behind an unfinished transaction of another program: done, but not visible yet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def foreign(kafka_address: str) -> Iterator[KafkaProducer]:
 def test_no_writer_opens_before_the_commits_of_its_connection_can_be_read(
     bus: KafkaBus, foreign: KafkaProducer
 ) -> None:
-    """Who opens a writer after a commit without answer looks at the logs for what is there, and must find it."""
+    """A writer that is opened after a commit without answer reads the logs, and must find what was written."""
     foreign.begin_transaction()
     foreign.send(bus._connection.names.outside("t"), b"foreign").get(10)
     with bus.writer("w") as writer, pytest.raises(Unavailable, match="unfinished transaction"):

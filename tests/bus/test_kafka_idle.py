@@ -1,4 +1,4 @@
-"""A member of the Kafka bus that is given nothing asks again, where its group would never give it anything."""
+"""A member of the Kafka bus that is given nothing asks again, if its group would never give it anything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def joined(member: Member) -> KafkaMember:
 def test_the_successor_of_a_leader_that_knew_no_topics_gets_them(
     kafka_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 of a service that has just started did this in 1 of 20 cases, and nobody owned its partitions again."""
+    """kill -9 of a service that has just started did this in 1 of 20 cases, and its partitions never had an owner
+    again."""
     with KafkaBus(Address((kafka_address,), uuid.uuid4().hex[:8])) as bus:
         bus.create([Topic("t", 1)])
         real = CooperativeStickyAssignor.assign

@@ -1,4 +1,5 @@
-"""The Kafka bus on a broker that asks who is there: the right secret works, a wrong one is told soon, never shown."""
+"""The Kafka bus on a broker that asks for credentials: the right secret works, a wrong one is told soon, never
+shown."""
 
 from __future__ import annotations
 

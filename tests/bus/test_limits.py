@@ -1,4 +1,4 @@
-"""How much a poll brings at once, and who may commit after partitions went back and forth."""
+"""How much a poll brings at once, and which member may commit after partitions went back and forth."""
 
 from __future__ import annotations
 

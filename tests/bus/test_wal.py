@@ -1,4 +1,4 @@
-"""The write-ahead log of the embedded bus is removed: an error, before anybody goes on without it."""
+"""The write-ahead log of the embedded bus is removed: an error, before any process goes on without it."""
 
 from __future__ import annotations
 

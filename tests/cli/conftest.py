@@ -79,7 +79,7 @@ def shared_bus_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def prepared_url(workplace: Workplace, shared_bus_url: str) -> str:
-    """A bus where all the data is in the posterior."""
+    """A bus that has all the data in the posterior."""
     up = ["up", workplace.spec, "--data", workplace.data, "--until-idle", "--bus", shared_bus_url]
     workplace.programs.run(*up)
     return shared_bus_url

@@ -1,4 +1,4 @@
-"""Commands on a bus that cannot work: one line, and an end where a person waits; services wait, in few words."""
+"""Commands on a bus that cannot work: one line, and an end if a person waits; services wait, in few words."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 os.execv(sys.executable, [sys.executable, "-P", "-m", "streaminfer", *sys.argv[1:]])
 """
-"""As on a disk that is full from the beginning, until somebody lifts the limit of the process."""
+"""As on a disk that is full from the beginning, until the limit of the process is lifted."""
 
 
 def test_up_that_starts_on_a_full_disk_waits_until_there_is_room(programs: Programs, workplace: Workplace) -> None:

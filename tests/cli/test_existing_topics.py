@@ -59,7 +59,7 @@ def test_nothing_is_ever_written_to_it(programs: Programs, spec: Path, bus_url: 
 
 @kafka_later
 def test_one_that_is_not_there(programs: Programs, spec: Path, bus_url: str) -> None:
-    """Commands fail at once and say which name on which bus; services wait until somebody makes it."""
+    """Commands fail at once and say which name on which bus; services wait until the topic exists."""
     open_bus(bus_url).close()
     missing = programs.run("topics", spec, "--bus", bus_url, code=1)
     assert missing.out.splitlines()[1].split()[:5] == ["orders", "-", "-", "-", "-"]

@@ -51,7 +51,7 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_counts_of_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     counts = {"n_lost": 2, "n_dead_lettered": 1, "n_damped": 3, "n_rejected": 4, "n_unconverged": 1_024}
     print_summary(PosteriorSnapshot(spec(), changed(fit(spec(), [{"y": 1}]).snapshot, **counts)))
-    told = "1 event, 2 lost, 1 in dead-letters, 3 damped, 4 rejected, 1,024 events from steps that did not converge; "
+    told = "1 event, 2 lost, 1 dead-lettered, 3 damped, 4 rejected, 1,024 events from steps that did not converge; "
     assert capsys.readouterr().out.splitlines()[1].startswith(told)
 
 

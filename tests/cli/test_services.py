@@ -1,4 +1,4 @@
-"""`run` and its health paths, `up` where nothing can work, and `demo`."""
+"""`run` and its health paths, `up` if nothing can work, and `demo`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 
 
 def get(port: int, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Status and text; 0 where nobody answers."""
+    """Status and text; 0 without an answer."""
     try:
         with urlopen(Request(f"http://127.0.0.1:{port}{path}", headers=dict(headers or {})), timeout=5) as answer:
             return answer.status, answer.read().decode()

@@ -1,4 +1,4 @@
-"""Bad usage ends with 2, failure with 1, and the message says what is wrong where, and what to do."""
+"""Bad usage ends with 2, failure with 1, and the message names the fault, its place and the remedy."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool], actors: Sequence[Actor]) -> None:
 
 
 def shared_out(actors: Sequence[Actor], partitions: int) -> Callable[[], bool]:
-    """Whether each of so many partitions has exactly one owner and nobody has two more than another."""
+    """Whether each of N partitions has exactly one owner and no member has two more than another."""
 
     def holds() -> bool:
         counts = [len(actor.owned) for actor in actors]

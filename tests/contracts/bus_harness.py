@@ -102,7 +102,7 @@ class SimulatedHarness:
 
 
 class KafkaHarness:
-    """A namespace of its own on a real broker, where time passes by itself."""
+    """A namespace of its own on a real broker; there time passes by itself."""
 
     session_s = 3.0
 

@@ -177,7 +177,7 @@ def test_the_bound_never_falls(example: Example, n: int) -> None:
         bounds.append(model.elbo(q, events))
     steps = np.diff(bounds)
     assert (steps >= -1e-8 * np.abs(bounds[1:])).all()
-    assert n == 1 or bounds[-1] > bounds[0]  # one event may be where the start has put it
+    assert n == 1 or bounds[-1] > bounds[0]  # one event may be at the start already
 
 
 @every_example

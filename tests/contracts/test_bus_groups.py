@@ -1,4 +1,4 @@
-"""Contract of the bus: groups share partitions out, and a partition has one owner who can commit."""
+"""Contract of the bus: groups share partitions out, and a partition has one owner that can commit."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def process(verb: str, harness: Harness, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of bus_process.py, killed with SIGKILL at the end where it still runs."""
+    """A process of bus_process.py, killed with SIGKILL at the end if it still runs."""
     assert harness.url is not None
     command = [sys.executable, "-m", "tests.contracts.bus_process", verb, harness.url, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:

@@ -1,4 +1,4 @@
-"""What every conjugate model must satisfy where it has many sets of statistics, as a row each."""
+"""What every conjugate model must satisfy with many sets of statistics, as a row each."""
 
 from __future__ import annotations
 

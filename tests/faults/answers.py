@@ -25,7 +25,7 @@ class Case:
     natural: np.ndarray
     parameters: dict[str, dict[str, np.ndarray]]
     n_effective: float | None = None
-    """The sum of the rows' weights, where they have any."""
+    """The sum of the rows' weights, if they have any."""
     timestamp: str | None = None
 
     def write_csv(self, path: Path) -> Path:

@@ -21,7 +21,7 @@ def kafka(request: pytest.FixtureRequest, folder: Path) -> str:
 
 
 BUSES: dict[str, Callable[[pytest.FixtureRequest, Path], str]] = {"embedded": embedded, "kafka": kafka}
-"""Each gives the URL of a bus that nobody else uses; processes of this machine can open it."""
+"""Each gives the URL of a bus that no other test uses; processes of this machine can open it."""
 
 
 def params(later: tuple[str, ...] = ()) -> list[Any]:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Boundary(NamedTuple):
-    """Where to die: at the write of this number (from 1), before it or after it. Number 0: never."""
+    """The write to die at: its number (from 1), before it or after it. Number 0: never."""
 
     number: int = 0
     after: bool = False

@@ -145,7 +145,7 @@ def _frames(stream: socket.socket) -> Iterator[bytes]:
 def _close(*ends: socket.socket) -> None:
     for end in ends:
         with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads from it
+            end.shutdown(socket.SHUT_RDWR)  # wakes up any thread that reads from it
         end.close()
 
 

@@ -1,4 +1,4 @@
-"""Cases of approximate posteriors: where minibatches and their order are fixed, so is every digit of the answer."""
+"""Cases of approximate posteriors: if minibatches and their order are fixed, so is every digit of the answer."""
 
 from __future__ import annotations
 

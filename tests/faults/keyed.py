@@ -51,7 +51,7 @@ class KeyedCase:
         return path
 
     def check(self, spec_path: Path, url: str) -> None:
-        """Asserts that every key has the exact posterior of its rows, each once, and that there is no other key."""
+        """Asserts that every key has the exact posterior of its rows, each once, and that no other key exists."""
         spec = load_spec(spec_path)
         with connect(url) as connection:
             found = {each.key: each.n_events for each in connection.keys(spec, limit=10_000)}

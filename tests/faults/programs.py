@@ -27,7 +27,7 @@ TIMEOUT = 120.0
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Processes that are started meanwhile end with SIGINT, also where this one ignores it, as jobs of a script do.
+    """Processes that are started meanwhile end with SIGINT, even if this one ignores it, as jobs of a script do.
 
     What is ignored is inherited; a handler is not, and is the default again in another program.
     """
@@ -97,6 +97,7 @@ class Programs:
         self._started: list[Program] = []
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+        self.environment["STREAMINFER_SCRATCH"] = str(folder / "scratch")
         for name in ("STREAMINFER_BUS", "STREAMINFER_HTTP_TOKEN"):
             self.environment.pop(name, None)
 
@@ -154,7 +155,7 @@ def n_events(spec: Path, url: str) -> int:
 def children(parent: int) -> dict[int, str]:
     """The command lines of the living children of a process, by pid.
 
-    From /proc: the lines of `ps` are as wide as the terminal, which cuts a command off where COLUMNS is set.
+    From /proc: the lines of `ps` are as wide as the terminal, which cuts a command off if COLUMNS is set.
     """
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -171,7 +172,7 @@ def services(parent: int, service: str) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

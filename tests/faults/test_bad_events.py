@@ -141,7 +141,7 @@ def test_a_worker_killed_among_bad_events_buries_each_once(programs: Programs, b
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
     assert up.end() == 0, up.err
-    # 1 where by chance nothing but bad events was left.
+    # 1 if by chance nothing but bad events was left.
     assert programs.start("up", mixture.spec, "--until-idle", "--bus", bus_url).process.wait(120) in {0, 1}
     mixture.check_posterior(BAD)
     mixture.check_letters(listed(programs, mixture, bus_url))

@@ -156,7 +156,7 @@ class Trial:
 
     @property
     def _end_of_load(self) -> Boundary:
-        """Open, every batch, and the mark that the file is done: who starts `produce` after that wants it once more."""
+        """Open, every batch, and the mark that the file is done: to start `produce` after that loads it once more."""
         return Boundary(2 + self.events // self.chunk, after=True)
 
     def _sent(self) -> int:

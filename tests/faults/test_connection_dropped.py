@@ -120,7 +120,7 @@ def test_a_writer_whose_opening_was_not_confirmed_fences_all_the_same(rig: Rig) 
 
 
 def play(programs: Programs, behind: tuple[LocalBroker, DroppingProxy], rows: int, rules: dict[str, Rule]) -> None:
-    """Everybody works through the proxy; only the test's own looks do not."""
+    """All processes work through the proxy; only the test's own looks do not."""
     broker, proxy = behind
     case, name = linear_regression(rows), f"dropped-{uuid.uuid4().hex[:8]}"
     proxy.drop(rules)

@@ -1,4 +1,4 @@
-"""A transaction that nobody ends stands before records: they are absorbed when the broker aborts it, it never."""
+"""A transaction that never ends stands before records: they are absorbed when the broker aborts it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.faults.watching import Watcher
 
 EVENTS = 400
 TIMEOUT_S = 15.0
-"""Of the foreign transaction: longer than the ten seconds that our own commits wait for anything."""
+"""The limit of the foreign transaction: longer than the ten seconds that our own commits wait for anything."""
 FOREIGN = '{"k": 1000000}'
 
 

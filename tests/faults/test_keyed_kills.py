@@ -37,7 +37,7 @@ def test_killed_workers_and_masters_of_a_keyed_posterior(programs: Programs, bus
 
 @kafka_later
 def test_a_pooled_prior_does_not_depend_on_timing_and_kills(programs: Programs, bus_url: str) -> None:
-    """The same rows twice: at once with few snapshots, and a few at a time with many, while everybody is killed."""
+    """The same rows twice: at once with few snapshots, and a few at a time with many, while all services are killed."""
     rows, kills = ROWS_AND_KILLS[kind(bus_url)]
     case = keyed("gaussian", keys=12, rows=rows // 4)
     data, key = case.write_csv(programs.folder / "data.csv"), {"field": "id", "shards": 2, "default": "pooled"}

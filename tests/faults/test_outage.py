@@ -1,4 +1,4 @@
-"""The broker is away for a long time: nobody exits, nothing grows, and all is drained when it is back."""
+"""The broker is away for a long time: no process exits, nothing grows, and all is drained when it is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other tests start ends when it is told to, whoever runs the tests."""
+"""What the other tests start ends when it is told to, for every user who runs the tests."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_what_was_removed_while_no_worker_ran_is_an_explicit_loss(programs: Prog
 
 @pytest.mark.long
 def test_what_was_removed_before_a_sleeping_worker_is_an_explicit_loss(programs: Programs, log: Log) -> None:
-    """What it had fetched already is no loss: how much that was, its count of lost positions must tell."""
+    """What it had fetched already is not a loss: its count of lost positions must tell how much that was."""
     up = programs.start("up", log.path, "--workers", 1, "--bus", log.url)
     log.publish(100)
     wait_for(lambda: n_events(log.path, log.url) == 200, "the first events are absorbed", PATIENCE_S)

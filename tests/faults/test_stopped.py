@@ -37,7 +37,7 @@ class Stream:
         wait_for(lambda: n_events(self._spec, self._url) >= self._allowed, f"{self._allowed} rows are absorbed")
 
     def flows(self, seconds: float) -> bool:
-        """Whether rows come to the bus within so many seconds."""
+        """Whether rows come to the bus within a number of seconds."""
         deadline = time.monotonic() + seconds
         with open_bus(self._url) as bus:
             before = bus.ends("stopped.events")
@@ -47,7 +47,7 @@ class Stream:
 
 
 def stop_at_work(victim: Program, stream: Stream) -> None:
-    """Stops a process while rows flow. Nobody can write to an embedded bus whose lock it holds: then once more."""
+    """Stops a process while rows flow. If it holds the lock of an embedded bus no other can write: then once more."""
     for _ in range(4):
         stream.let(2000)
         time.sleep(0.5)

@@ -68,7 +68,7 @@ def test_a_broker_and_the_clients_are_bounced_hard(programs: Programs, cluster: 
 
 
 def test_a_member_outlives_the_move_of_its_coordinator(cluster: Cluster) -> None:
-    """kafka-python asks the old one for ever, who knows of no members."""
+    """kafka-python asks the old one for ever, which knows of no members."""
     servers = tuple(cluster.address.split(","))
     with KafkaBus(Address(servers, "moved")) as bus:
         bus.create([Topic("t", 1)])

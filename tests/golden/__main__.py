@@ -1,6 +1,6 @@
 """Golden buses: `make` writes the data anew, `play` continues what is there and says what came of it.
 
-`play` is what the tests run, in a process of its own: how sums are rounded depends on the processor unless numpy, BLAS
+`play` is what the tests run, in a process of its own. How sums are rounded depends on the processor, unless numpy, BLAS
 and numba are told before they are loaded to use nothing that only some processors have.
 """
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str) -> None:
-    """This module in a process with portable arithmetic, where the examples of own models are found."""
+    """This module in a process with portable arithmetic, in which the examples of own models are found."""
     paths = [str(ROOT), str(ROOT / "docs" / "examples" / "own_model")]
     environment = {**os.environ, **PORTABLE, "PYTHONPATH": os.pathsep.join(paths)}
     subprocess.run([sys.executable, "-m", "tests.golden", *arguments], cwd=ROOT, env=environment, check=True)

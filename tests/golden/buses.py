@@ -75,10 +75,10 @@ class Embedded:
 
 
 class Kafka:
-    """All records are kept with their offsets, and written again to where they were.
+    """All records are kept with their offsets, and written again at the same offsets.
 
-    A broker stamps records with its own time and does not let anybody choose the id of a topic: timestamps of what
-    services write are left out, and `SteadyBus` answers with an id of its own.
+    A broker stamps records with its own time and chooses the id of a topic itself. So timestamps of what services write
+    are left out, and `SteadyBus` answers with an id of its own.
     """
 
     name = "kafka"

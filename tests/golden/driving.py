@@ -32,7 +32,7 @@ def topics(document: Mapping[str, Any]) -> list[Topic]:
 
 
 def encoded(document: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[bytes]:
-    """Events as records in a spec's data format. Only who makes golden data asks: the tests have the records."""
+    """Events as records in a spec's data format. Only the maker of golden data asks: the tests have the records."""
     return format_of(parse_spec(document)).encode([json.dumps(event).encode() for event in events])
 
 

@@ -127,7 +127,8 @@ def dated(rng: random.Random, i: int) -> dict[str, Any]:
 
 
 def document(rng: random.Random, i: int) -> dict[str, Any]:
-    """Of one of two subjects; some have a word that nobody has used before, some are counted, some are empty."""
+    """A document of one of two subjects; some have a word that was never used before, some are counted, some are
+    empty."""
     words = [rng.choice(rng.choice((PLACES, MEALS))) for _ in range(rng.randint(3, 9))]
     words += [f"rare-{i}"] * (i % 3 == 0)
     words = [] if i % 17 == 16 else words

@@ -36,7 +36,7 @@ class Story(NamedTuple):
     learned: Stage
     """A worker makes increments of these, and no master folds them."""
     unread: Stage
-    """Nobody has read these."""
+    """No worker has read these."""
     continued: list[Stage]
     """What is sent after the services have come back."""
 
@@ -104,7 +104,7 @@ class Player:
             writer.commit([Output(topic, value.encode("latin-1"), None, at, (), stamp) for at, stamp, value in stage])
 
     def _settle(self, master: Any, worker: Any, ticks: int | None = None) -> None:
-        """Everybody in turn until nothing happens any more, or for a number of ticks."""
+        """All services in turn until nothing happens any more, or for a number of ticks."""
         quiet = n_ticks = 0
         while quiet < self._story.quiet and n_ticks != ticks:
             before = self._bus.activity.count

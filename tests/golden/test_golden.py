@@ -21,7 +21,7 @@ from tests.golden.driving import in_present_schema
 from tests.golden.kinds import stories
 
 ON_KAFKA = ("keyed_pooled_bounded", "lda_sharded", "logistic_svi", "window_events")
-"""Of each kind of table, and one with several passes; `make test-long` has all."""
+"""One of each kind of table, and one with several passes; `make test-long` has all."""
 REST = sorted(set(records.kinds()) - set(ON_KAFKA))
 
 REWORDED: tuple[tuple[str, str], ...] = (("no rows: ", "not rows: "), ("no rows, but JSON: ", "not rows, but JSON: "))

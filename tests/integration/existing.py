@@ -1,4 +1,4 @@
-"""A topic that somebody else fills, a spec that reads it, and the real services at work on it."""
+"""A topic that another program fills, a spec that reads it, and the real services at work on it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Running:
 
 
 class Place:
-    """A bus with a topic `orders` of somebody else, and a spec that reads it."""
+    """A bus with an external topic `orders`, and a spec that reads it."""
 
     def __init__(self, folder: Path, url: str, **topic: Any) -> None:
         self.url, self.spec_file = url, folder / "spec.yaml"

@@ -1,4 +1,4 @@
-"""Topics that somebody else fills, on both buses: read as they are, never written to, and exact all the same."""
+"""External topics, on both buses: read as they are, never written to, and exact all the same."""
 
 from __future__ import annotations
 

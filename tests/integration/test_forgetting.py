@@ -1,4 +1,5 @@
-"""Posteriors that forget, from a CSV file through `up --until-idle`: the same whoever reads which partition when."""
+"""Posteriors that forget, from a CSV file through `up --until-idle`: the same whichever worker reads which
+partition."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ KEYS = MILLION
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_million_keys(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """`measure` fails where a key does not have the sum of its counts."""
+    """`measure` fails if a key does not have the sum of its counts."""
     url, work = embedded(request, tmp_path), Keyed(KEYS, KEYS)
     mine = keyed.prepare(tmp_path, url, work)
     found = keyed.measure(mine, keyed.empty(tmp_path, url, work), work)

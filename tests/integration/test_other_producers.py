@@ -109,7 +109,7 @@ def test_a_batch_that_explodes_is_one_dead_letter(place: Place, orders: str, kaf
 def test_batches_that_expand_to_much_together_are_read_in_several_polls(
     place: Place, orders: str, kafka_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound on what one poll may expand to, brought down to where many small batches reach it."""
+    """The bound on what one poll may expand to, brought down so far that many small batches reach it."""
     monkeypatch.setattr(batches, "MAX_FETCHED", 100_000)
     producer = python_producer(kafka_address, compression_type="zstd")
     for i in range(40):
@@ -132,7 +132,7 @@ def test_batches_that_expand_to_much_together_are_read_in_several_polls(
 
 
 def test_reading_asks_for_no_settings(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may only read and describe a topic can have a posterior of it."""
+    """A user who may only read and describe a topic can have a posterior of it."""
     asked: list[str] = []
     real = Catalog._configs
 

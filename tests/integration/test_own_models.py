@@ -101,7 +101,7 @@ def test_every_key_has_its_posterior_from_a_prior_that_is_pooled(found_on_path: 
 
 
 def test_a_package_in_the_current_directory_is_not_found_by_services(programs: Programs) -> None:
-    """The processes of `up` say where they look, and it gives up."""
+    """The processes of `up` say in which folders they look, and it gives up."""
     (programs.folder / "here.py").write_text("from queue_models.waiting import WaitingTime\n")
     spec = programs.folder / "spec.yaml"
     spec.write_text("name: here\nmodel: {kind: 'here:WaitingTime', field: t}\n")

@@ -28,7 +28,7 @@ OWN = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 
 @pytest.fixture
 def addresses() -> Iterator[tuple[str, str]]:
-    """Of one who may do everything, and of one who may do what she was given."""
+    """The addresses of a user who may do everything, and of one who may do what she was given."""
     port = free_port()
     sasl = {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": LOGIN}
     rights = {

@@ -1,4 +1,5 @@
-"""Windows, from a CSV file through `up --until-idle`: exactly the rows inside, whoever reads which partition when."""
+"""Windows, from a CSV file through `up --until-idle`: exactly the rows inside, whichever worker reads which
+partition."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ CHOSEN = {
 
 
 def positions(url: str) -> dict[int, list[int]]:
-    """Where the records of each data partition are; on Kafka there are markers between them."""
+    """The positions of the records of each data partition; on Kafka there are markers between them."""
     with open_bus(url) as bus:
         ends, starts = bus.ends(TOPIC), bus.starts(TOPIC)
         found: dict[int, list[int]] = {index: [] for index in ends}

@@ -103,7 +103,7 @@ def test_true_hyperparameters_are_found_again(kind: str) -> None:
     assert (np.abs(cov @ gradient) <= 1e-2 * errors).all()
     assert (np.abs(coordinates(found) - coordinates(true)) <= 5 * errors).all()
     assert (errors <= [0.6 if name in LOCATIONS else 0.25 for name in true for _ in np.atleast_1d(true[name])]).all()
-    # The start, and the truth, are no better; the truth is worse by about half a chi-square of these degrees.
+    # The start, and the truth, are not better; the truth is worse by about half a chi-square of these degrees.
     gain = pooled.log_evidences(rows).sum() - model.with_prior(true).log_evidences(rows).sum()
     assert 0 <= gain <= 5 * len(errors)
     assert pooled.log_evidences(rows).sum() > model.log_evidences(rows).sum() + 10
@@ -180,7 +180,7 @@ def test_fewer_events_than_numbers_of_a_prior_change_nothing() -> None:
 
 
 def test_what_was_never_seen_stays_possible() -> None:
-    """As far as the events allow: of 20 events without one of c, or 30 units of time without one."""
+    """As far as the events allow: 20 events without one of c, or 30 units of time without one."""
     die = build("categorical", field="c", categories=["a", "b", "c"]).pooled(
         np.array([[3.0, 5, 0], [7, 1, 0], [2, 2, 0]])
     )
@@ -192,7 +192,7 @@ def test_what_was_never_seen_stays_possible() -> None:
 @pytest.mark.parametrize("centre", [0.0, 1e7])
 @pytest.mark.parametrize("kind", ["gaussian", "linear_regression"])
 def test_evidences_keep_their_digits_far_from_zero(kind: str, centre: float) -> None:
-    """`posterior`, which has 50-digit oracles of its own, is the oracle: 1e-9 where mean/sd is 1e7."""
+    """`posterior`, which has 50-digit oracles of its own, is the oracle: 1e-9 if mean/sd is 1e7."""
     names = {"gaussian": {"fields": ["a", "b", "y"]}, "linear_regression": {"features": ["a", "b"], "target": "y"}}
     rng = np.random.default_rng(3)
     events = rng.normal(size=(400, 3)) @ np.array([[1, 0.3, -0.2], [0, 1, 0.5], [0.4, 0, 1]]) + centre

@@ -131,7 +131,7 @@ def test_counts_are_negative_binomial(shape: float, rate: float, level: float) -
 
 @pytest.mark.parametrize(("shape", "ratio"), [(1e12, 1e3), (1e11, 10.0), (1e50, 1e-30), (40.0, 1e30)])
 def test_large_counts_are_as_good_as_continuous(shape: float, ratio: float) -> None:
-    """By the Gaussian with its skewness where the shape is large, else by the Gamma that the rate has."""
+    """By the Gaussian with its skewness if the shape is large, else by the Gamma that the rate has."""
     found = negative_binomial(np.array([ratio]), shape, 1.0, 0.95)
     if shape > 1e6:
         ends = shape * ratio + stats.norm.ppf([0.025, 0.975]) * math.sqrt(shape * ratio * (1 + ratio))
@@ -213,7 +213,7 @@ def test_a_row_is_of_a_component_as_draws_of_the_mixture_say() -> None:
         for k in range(joint.shape[1]):
             # the ratio of two means: its error is that of joint - found * total
             errors = (joint[:, k] - found[i, k] * total) / total.mean()
-            # what is nearly impossible is so by few draws, whose deviation nobody knows
+            # what is nearly impossible is so by few draws, whose deviation is not known
             assert abs(errors.mean()) <= ROOM * errors.std() / math.sqrt(n) + 1e-6
     assert np.abs(posterior.responsibilities(rows).T - found).max() > 1e-3
 
@@ -238,7 +238,7 @@ def test_the_interval_holds_its_part_of_new_events(name: str) -> None:
         squares = (new - mean) ** 2
         assert abs(squares.mean() - sd**2) <= ROOM * squares.std() / math.sqrt(n)
         inside, room = ((new >= lower) & (new <= upper)).mean(), ROOM * math.sqrt(0.9 * 0.1 / n)
-        if example.kind == "poisson":  # of whole numbers it holds 0.9 at least, and on each side no more than it must
+        if example.kind == "poisson":  # for whole numbers it holds 0.9 at least, and on each side no more than it must
             assert inside >= 0.9 - room
             assert ((new > lower) & (new <= upper)).mean() <= 0.95 + room
             assert (new >= upper).mean() >= 0.05 - room

@@ -1,4 +1,4 @@
-"""Predictive densities where the parameters are large, against 50 digits."""
+"""Predictive densities with large parameters, against 50 digits."""
 
 from __future__ import annotations
 

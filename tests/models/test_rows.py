@@ -1,4 +1,4 @@
-"""Centred moments of many rows: the digits of groups far from zero, and what is no scatter, row by row."""
+"""Centred moments of many rows: the digits of groups far from zero, and what is not a scatter, row by row."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.server.reply(self)
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # who asked has had enough
+            self.close_connection = True  # the client has had enough
 
     do_POST = do_GET
 

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote read our topics on a real Kafka with nothing but the registry."""
+"""Clients of other authors read our topics on a real Kafka with nothing but the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the registry is and how to get in: what the environment may say, and that secrets stay secret."""
+"""The address of the registry and its credentials: what the environment may say, and that secrets stay secret."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def keyed_spec(
 
 
 class KeyedRig(Rig):
-    """Events go wherever the test says, also those of one key to several partitions."""
+    """Events go to the partitions that the test says, also those of one key to several partitions."""
 
     def send_events(self, sent: Sent) -> None:
         topic = self.topic("events")

@@ -52,7 +52,7 @@ class Rig:
         return Master(self.spec, SimulatedBus(self.broker, faults), self.clock, self._master_metrics, wall=self.clock)
 
     def run(self, *services: Service, rounds: int = 12, seconds: float = 0.01) -> None:
-        """Everybody's turn, and a little time, again and again."""
+        """Each service's turn, and a little time, again and again."""
         for _ in range(rounds):
             for service in services:
                 service.step(0.0)
@@ -66,7 +66,7 @@ class Rig:
                 writer.commit([Output(self.topic("events"), data, partition=partition)])
 
     def publish(self, increment: Increment, max_bytes: int = 1 << 20) -> None:
-        """An increment from somebody else, of events that are on the data topic."""
+        """An increment of another worker, with events that are on the data topic."""
         behind = (
             increment.provenance.end
             - self.broker.log(Partition(self.topic("events"), increment.provenance.partition)).end
@@ -77,7 +77,7 @@ class Rig:
         self.bus.publish([Output(self.topic("increments"), each, b"0", 0) for each in data])
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
-        """A snapshot from somebody else."""
+        """A snapshot of another master."""
         natural = self.spec.model.posterior(snapshot.payload.statistics).natural
         about = snapshots.About(self.spec.name, self.spec.model.kind, "gamma", "svb", "exact")
         records = snapshots.encode(snapshot, natural, about, 1 << 20)

@@ -1,4 +1,4 @@
-"""Who serves waits for a bus that is away, and says that it lives."""
+"""A service waits for a bus that is away, and says that it lives."""
 
 from __future__ import annotations
 

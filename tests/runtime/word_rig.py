@@ -33,7 +33,7 @@ def word_spec(partitions: int = 1, model: dict[str, Any] | None = None, **infere
 
 
 def documents(n: int, seed: int = 1, rare: bool = True) -> Rows:
-    """Of two subjects; every one has a word that nobody has used before, and some are objects, or empty."""
+    """Documents of two subjects; each has a word that was never used before, and some are objects, or empty."""
     rng, rows = np.random.default_rng(seed), []
     for i in range(n):
         subject = PLACES if rng.random() < 0.5 else MEALS

@@ -112,7 +112,7 @@ class Broker:
         return offsets
 
     def _place(self, output: Output) -> Log:
-        """Where an output goes; raises what a broker would refuse it for."""
+        """The partition of an output; raises what a broker would refuse it for."""
         logs, topic = self.logs(output.topic), self.topics[output.topic]
         if output.key is None and topic.cleanup == "compact":
             raise BusError(f"topic {topic.name!r} is compacted: every record must have a key")

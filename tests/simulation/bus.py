@@ -24,6 +24,9 @@ class SimulatedBus:
         self._connection = Connection(broker, faults or Faults(), wait)
         self._members: list[SimulatedMember] = []
 
+    def __str__(self) -> str:
+        return f"simulated:{id(self._broker)}"
+
     def create(self, topics: Sequence[Topic]) -> None:
         self._connection.act("create", lambda: self._broker.create(topics))
 

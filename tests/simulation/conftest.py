@@ -1,4 +1,4 @@
-"""The services of a schedule complain, rightly, about what is done to them: nobody needs to read it."""
+"""The services of a schedule complain, rightly, about what is done to them: that need not be read."""
 
 from __future__ import annotations
 

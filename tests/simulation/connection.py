@@ -11,7 +11,7 @@ from tests.simulation.broker import Broker
 T = TypeVar("T")
 
 Wait = Callable[[float], None]
-"""Lets so many seconds pass."""
+"""Lets a number of seconds pass."""
 
 
 class Faults:
@@ -33,7 +33,7 @@ class Faults:
 
 
 class Connection:
-    """Where operations take effect. Polls wait with `wait`; without it they never do: time is the simulation's."""
+    """Operations take effect here. Polls wait with `wait`; without it they never do: time is the simulation's."""
 
     def __init__(self, broker: Broker, faults: Faults, wait: Wait | None) -> None:
         self.broker, self.faults, self.wait = broker, faults, wait

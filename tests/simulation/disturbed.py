@@ -1,4 +1,4 @@
-"""Schedules in which somebody else writes to the posterior topic: junk, and records of old snapshots again."""
+"""Schedules in which another program writes to the posterior topic: junk, and records of old snapshots again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Disturbed(World):
         topic = names.topic(self.spec, "posterior")
         there: list[Record] = list(self.broker.log(Partition(topic, 0)).records)
         if not any(len(record.value or b"") > LONGEST_JUNK for record in there):
-            return  # of junk alone nobody could tell what it was
+            return  # with junk alone there is nothing that could be restored
         if self.rng.random() < 0.6:
             old = self.rng.choice(there)
             output = Output(topic, old.value, old.key, 0, old.headers)
@@ -46,7 +46,7 @@ class Disturbed(World):
             self.disturb_panes()
 
     def disturb_panes(self) -> None:
-        """Junk in the place of a pane that is there, or anywhere."""
+        """Junk in the place of a pane that exists, or anywhere."""
         topic = names.topic(self.spec, "statistics")
         there = [record.key for record in self.broker.log(Partition(topic, 0)).records]
         self.broker.append([Output(topic, b"junk", self.rng.choice([*there, b"anything"]), 0)], commit=True)

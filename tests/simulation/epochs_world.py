@@ -1,5 +1,5 @@
-"""Schedules with several passes over the data: each event's value is a power of two, so that every snapshot tells which
-events it holds, and that none of them counts twice whichever pass it is in."""
+"""Schedules with several passes over the data. Each event's value is a power of two, so every snapshot tells which
+events it holds, and that none of them counts twice in any pass."""
 
 from __future__ import annotations
 

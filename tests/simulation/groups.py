@@ -1,4 +1,4 @@
-"""Groups of the simulated broker: leases, who owns which partition since when, and kept positions."""
+"""Groups of the simulated broker: leases, the owner of each partition and since when, and kept positions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Group:
         return number
 
     def beat(self, number: int) -> bool:
-        """Ends the leases that ran out and extends the member's; false where its own is gone."""
+        """Ends the leases that ran out and extends the member's; false if its own is gone."""
         now = self._clock()
         if self._evict(now):
             self.rebalance()
@@ -84,7 +84,7 @@ class Group:
             raise Fenced(f"group {self.name!r} has members: only they may commit its positions")
 
     def rebalance(self) -> None:
-        """A new assignment; the generation grows where anything changes hands."""
+        """A new assignment; the generation grows if anything changes hands."""
         partitions = sorted(
             Partition(topic.name, index) for topic in self._topics.values() for index in range(topic.partitions)
         )

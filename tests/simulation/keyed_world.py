@@ -1,5 +1,5 @@
-"""Schedules on a keyed posterior with several shards, each event's value a power of two: every snapshot of every shard
-tells exactly which events it holds, and of which key."""
+"""Schedules on a keyed posterior with several shards. Each event's value is a power of two, so every snapshot of every
+shard tells exactly which events it holds, and their keys."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ class Log:
             raise OutOfRange(self.partition, position, self.start, self.end)
 
     def trim(self, position: int) -> None:
-        """Makes `position` the start where it is beyond it."""
+        """Makes `position` the start if it is beyond it."""
         self.start = max(self.start, position)
         self.records = self.records[bisect_left(self.records, self.start, key=_offset) :]
 
     def compact(self, now_ms: int) -> None:
-        """Keeps the newest record of each key, and drops that too where it is a tombstone older than a day."""
+        """Keeps the newest record of each key, and drops that too if it is a tombstone older than a day."""
         newest = {record.key: record.offset for record in self.records}
         oldest = now_ms - TOMBSTONE_MS
         self.records = [

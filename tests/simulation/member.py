@@ -35,7 +35,7 @@ class SimulatedMember(SimulatedReader):
 
     @property
     def broker(self) -> Broker:
-        """Where this member lives: its commits mean nothing elsewhere."""
+        """The bus of this member: its commits mean nothing on another."""
         return self._connection.broker
 
     def commit(self, positions: Positions) -> None:
@@ -62,7 +62,7 @@ class SimulatedMember(SimulatedReader):
                 self._connection.act("leave", lambda: self._group.leave(self._number))
 
     def _look(self, max_records: int) -> Poll:
-        """Beats, comes back where its lease ran out, and compares what it owns with what it knows."""
+        """Beats, comes back if its lease ran out, and compares what it owns with what it knows."""
         group = self._group
         if not group.beat(self._number):
             if group.was_replaced(self._number, self._instance):

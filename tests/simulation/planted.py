@@ -55,7 +55,7 @@ class _RestoreFirstShard(Shard):
 
 
 class RestoreBeforeFencing(_WithShard):
-    """Reads the newest snapshot, then shuts out the predecessor, who may have written one in between."""
+    """Reads the newest snapshot, then shuts out the predecessor, which may have written one in between."""
 
     shard = _RestoreFirstShard
 
@@ -76,7 +76,7 @@ class SnapshotWithoutItsFrontier(_WithShard):
 
 
 class ResumesFromGroupOffsets(Worker):
-    """Starts where its group has committed and trusts it, as an ordinary consumer does."""
+    """Starts at the positions that its group has committed and trusts them, as an ordinary consumer does."""
 
     def _start(self, partition: Partition, position: int) -> None:
         kept = self._bus.committed(names.worker_group(self._spec)).get(partition)

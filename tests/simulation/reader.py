@@ -43,7 +43,7 @@ class SimulatedReader(Places):
         return Poll(slices) if slices else NOTHING
 
     def _adopt(self, polled: Poll) -> None:
-        """Moves to where the poll has come."""
+        """Moves to the end of the poll."""
         for part in polled.slices:
             self._served(part.partition, part.end)
 

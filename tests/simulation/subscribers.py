@@ -1,4 +1,4 @@
-"""Who reads the posterior of a schedule as a user would, and holds every snapshot against the events."""
+"""Reads the posterior of a schedule as a user would, and holds every snapshot against the events."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ForgettingSubscriber(Subscriber):
 
 
 class WindowSubscriber(Subscriber):
-    """Holds every snapshot against the events between where its window begins and its frontier."""
+    """Holds every snapshot against the events between the begin of its window and its frontier."""
 
     def _check_events(self, snapshot: Snapshot) -> None:
         world = self._world

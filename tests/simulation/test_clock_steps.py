@@ -38,7 +38,7 @@ class SteppedWorld(World):
         self.skew += self.rng.choice(STEPS)
 
     def produce_rest(self) -> None:
-        """The last step comes when the chaos is over, and nothing else helps those who wait."""
+        """The last step comes when the chaos is over, and nothing else helps a process that waits."""
         super().produce_rest()
         self.set_clock()
         self.stepped_at = self.clock()

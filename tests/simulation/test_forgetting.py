@@ -18,7 +18,7 @@ from tests.simulation.world import EVENTS, Services, play
 
 HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
 WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
-"""Of seven positions, each in a pane of its own; of panes of two positions that are never full; of time."""
+"""Seven positions, each in a pane of its own; panes of two positions that are never full; and time."""
 KINDS = [*HALF_LIVES, *WINDOWS]
 SCHEDULES = 100
 LONG_SCHEDULES = 5000

@@ -20,7 +20,7 @@ from tests.simulation.world import EVENTS, Services
 SCHEDULES = 150
 LONG_SCHEDULES = 6000
 FOUND_WITHIN = 400
-"""The rarest planted bug shows in 1 of 30 schedules: missing it by chance in so many has P < 1e-5."""
+"""The rarest planted bug shows in 1 of 30 schedules: missing it by chance in this many has P < 1e-5."""
 
 
 def test_schedules() -> None:
@@ -37,7 +37,7 @@ def test_more_schedules(seeds: range) -> None:
 
 
 class FirstShardOnly(Worker):
-    """Starts and goes back only where the first shard needs it."""
+    """Starts and goes back only if the first shard needs it."""
 
     def _align(self, tape: Tape, shards: Sequence[Snapshot]) -> None:
         super()._align(tape, shards[:1])

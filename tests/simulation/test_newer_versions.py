@@ -1,6 +1,6 @@
 """A master of a newer version takes over in the middle of a schedule and writes what this one cannot read.
 
-Whoever is of this version then stops with an error, and nothing is published below what the newer one wrote.
+A service of this version then stops with an error, and nothing is published below what the newer one wrote.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OF_TOMORROW = b"\0\0\0\0\x63of tomorrow"
 
 
 class UpgradedWorld(World):
-    """Of a posterior without forgetting."""
+    """The world of a posterior without forgetting."""
 
     upgraded = False
     n_refused = 0

@@ -1,6 +1,6 @@
 """The data topic is deleted and made anew in the middle of a schedule: nothing of the new one gets into the posterior.
 
-What readers had of the old one may still come; whoever looks afterwards ends with an error.
+What readers had of the old one may still come; a service that looks afterwards ends with an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RemadeSubscriber(Subscriber):
 
 
 class RemadeWorld(World):
-    """Of a posterior without forgetting."""
+    """The world of a posterior without forgetting."""
 
     remade = False
     n_fatal = 0

@@ -16,7 +16,7 @@ SCHEDULES = 1000
 """Enough in every run: a bug like the rarest planted one escapes with P < 1e-4."""
 LONG_SCHEDULES = 50_000
 FOUND_WITHIN = 2000
-"""The rarest planted bug shows in more than 1 of 100 schedules: missing it by chance in so many has P < 1e-8."""
+"""The rarest planted bug shows in more than 1 of 100 schedules: missing it by chance in this many has P < 1e-8."""
 
 
 def _play_all(seeds: range) -> None:

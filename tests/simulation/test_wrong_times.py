@@ -1,4 +1,4 @@
-"""Records of next month among the others: every snapshot has the weights that the log decides, whoever is killed."""
+"""Records of next month among the others: every snapshot has the weights that the log decides, whatever is killed."""
 
 from __future__ import annotations
 

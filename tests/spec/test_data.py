@@ -1,4 +1,4 @@
-"""The section `data`: whose topic, and where in an event the fields are."""
+"""The section `data`: whose topic, and the places of the fields in an event."""
 
 from __future__ import annotations
 

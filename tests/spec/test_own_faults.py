@@ -1,4 +1,4 @@
-"""Classes that are no whole models: each fault is one exact line."""
+"""Classes that are not whole models: each fault is one exact line."""
 
 from __future__ import annotations
 

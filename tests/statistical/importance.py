@@ -40,8 +40,8 @@ class Truth(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """Of a posterior from the truth: the worst weight in true deviations, the deviations' ratios to the true ones, and
-    how much of the truth the worst of its 95% intervals holds."""
+    """How far a posterior is from the truth: the worst weight in true deviations, the deviations' ratios to the true
+    ones, and how much of the truth the worst of its 95% intervals holds."""
 
     shift: float
     narrowest: float

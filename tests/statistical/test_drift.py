@@ -99,7 +99,7 @@ def alarms(stream: list[Scored], block_events: int, budget: float) -> list[int]:
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_alarms_without_drift_stay_in_the_budget(case: str) -> None:
-    """Their number is at most events / budget on average, and no more scattered than Poisson's: five of its standard
+    """Their number is at most events / budget on average, and no more scattered than Poisson's. Five of its standard
     deviations more come in less than one of 100,000 runs."""
     model, draw, sizes, half_life = CASES[case]
     budget = 1e4

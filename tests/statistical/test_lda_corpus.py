@@ -1,7 +1,7 @@
-"""LDA on real documents, by how well half a chapter that was held out foretells the other half.
+"""LDA on real documents, by how well half a chapter that was held out predicts the other half.
 
 Every run is deterministic. Beside each limit stand the scores of starts 0, 1 and 2, in nats for each word above those
-of the words' frequencies; words of 200 chapters are scored, and the standard error of their mean is 0.022.
+of the words' frequencies. Words of 200 chapters are scored, and the standard error of their mean is 0.022.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def stochastic(tau: float) -> float:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_one_pass_foretells_far_better_than_the_words_frequencies(size: int) -> None:
-    """Of 8 chapters 0.502, 0.491, 0.475; of 64 0.457, 0.502, 0.486; of 256 0.442, 0.506, 0.484."""
+    """With 8 chapters 0.502, 0.491, 0.475; with 64 0.457, 0.502, 0.486; with 256 0.442, 0.506, 0.484."""
     assert min(gained("svb", size, seed) for seed in SEEDS) > LEAST
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_documents_that_are_fitted_to_the_bound_do_not(size: int) -> None:
-    """The mutant: of 8 chapters 0.103, 0.105, 0.078; of 64 0.164, 0.165, 0.136; of 256 0.258, 0.277, 0.289."""
+    """The mutant: with 8 chapters 0.103, 0.105, 0.078; with 64 0.164, 0.165, 0.136; with 256 0.258, 0.277, 0.289."""
     assert max(gained("svb", size, seed, local="bound") for seed in SEEDS) < LEAST - 0.08
 
 

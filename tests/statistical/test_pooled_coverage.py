@@ -59,7 +59,7 @@ def poisson(rng: np.random.Generator, strength: float, k: int, n: int) -> np.nda
 
 
 def variances(rng: np.random.Generator, strength: float, k: int) -> np.ndarray:
-    """Of noise: with 9 degrees of freedom, or all equal."""
+    """The variances of noise: with 9 degrees of freedom, or all equal."""
     return 4 * (9 / rng.chisquare(9, k) if strength < math.inf else np.ones(k))
 
 

@@ -48,7 +48,7 @@ REAL = {"Phishing": pages, "MNIST, 7 against 9": digits}
 
 @cache
 def log_losses(name: str, kind: str) -> dict[str, float]:
-    """Of the batch MAP, and of one pass with either covariance."""
+    """Those of the batch MAP, and of one pass with either covariance."""
     names, learned, held_out, minibatches = REAL[name]()
     found = {}
     for covariance in ("full", "diagonal"):

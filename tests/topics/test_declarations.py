@@ -27,8 +27,6 @@ ROWS: list[dict[str, Any]] = DOCUMENT["topics"]
 FORMATS: list[dict[str, Any]] = DOCUMENT["formats"]
 REQUIRED = {"name", "about", "schema", "key", "partitions", "cleanup", "max_bytes", "writers", "readers"}
 FILES = sorted(path.name for path in FOLDER.glob("*.avsc"))
-COMING = {"sampler", "draws"}
-"""The service and the command of samplers, which have rights and are not there yet."""
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 
 
@@ -47,7 +45,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(ROLES) | set(COMMANDS) | COMING
+    known = set(ROLES) | set(COMMANDS)
     assert row["writers"]
     assert row["readers"]
     assert set(row["writers"]) | set(row["readers"]) <= known

@@ -1,4 +1,4 @@
-"""A master that is stopped for a minute, wherever it is just then, also in the middle of a transaction."""
+"""A master that is stopped for a minute at any point, also in the middle of a transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECOVERY = 60.0
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("after", [0.0, 0.37])
 def test_a_master_that_sleeps_for_a_minute(programs: Programs, bus_url: str, after: float) -> None:
-    """`up` sees a living process and starts no other. Who finds the bus locked meanwhile waits for it."""
+    """`up` sees a living process and starts no other. A process that finds the bus locked meanwhile waits for it."""
     case = poisson(EVENTS)
     spec = case.write_spec(programs.folder / "spec.yaml", "asleep", minibatch=20, snapshot_ms=20)
     data = case.write_csv(programs.folder / "data.csv")

@@ -1,4 +1,4 @@
-"""Events on a compacted topic: what compaction removed before it was read is not there, and holes are no events."""
+"""Events on a compacted topic: what compaction removed before it was read does not count, and holes are not events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Compacted(Place):
         super().__init__(folder, url, partitions=TOPIC.partitions, cleanup="compact")
 
     def send(self, rounds: int) -> None:
-        """A new event of every key, so many times, each round in batches of its own."""
+        """A new event of every key, N times, each round in batches of its own."""
         for turn in range(rounds):
             for index in range(TOPIC.partitions):
                 keys = range(index, KEYS, TOPIC.partitions)
@@ -106,7 +106,7 @@ def test_each_event_that_compaction_left_is_absorbed_once(programs: Programs, pl
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_compaction_while_events_are_read(programs: Programs, place: Compacted) -> None:
-    """Who reads in time has them all; nobody has one twice, and whatever compaction takes is no loss of retention."""
+    """A reader in time has them all; none has one twice, and what compaction takes is not a loss of retention."""
     up = programs.start("up", place.spec_file, "--workers", 2, "--bus", place.url)
     place.send(1)
     wait_for(lambda: n_events(place.spec_file, place.url) > 0, "the first events are absorbed")

@@ -1,4 +1,4 @@
-"""The write-ahead log of the embedded bus is deleted: nobody goes on as if nothing had happened."""
+"""The write-ahead log of the embedded bus is deleted: no process goes on as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def behind() -> Iterator[Behind]:
 
 
 def flow_behind(programs: Programs, behind: Behind, weather: Weather) -> Flow:
-    """Everybody works through the proxy; only the test's own looks do not."""
+    """All processes work through the proxy; only the test's own looks do not."""
     broker, proxy = behind
     proxy.weather = weather
     name = f"weather-{uuid.uuid4().hex[:8]}"
@@ -68,7 +68,7 @@ def test_services_behind_a_bad_network_stay_exact(programs: Programs, behind: Be
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_network_on_which_nothing_passes_for_a_while(programs: Programs, behind: Behind) -> None:
-    """Connections stay open, and what was sent arrives in the end: long after everybody has given it up."""
+    """Connections stay open, and what was sent arrives in the end: long after it was given up."""
     proxy = behind[1]
     flow = flow_behind(programs, behind, calm)
     flow.moves(ROWS // 4)

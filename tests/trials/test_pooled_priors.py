@@ -27,7 +27,7 @@ MODELS: dict[str, tuple[dict[str, Any], Callable[[float], dict[str, Any]]]] = {
         lambda x: {"a": 1.0, "t": x},
     ),
 }
-"""Each model with the event that a number is; of some fields all events have the same value."""
+"""Each model with the event that a number is; some fields have the same value in all events."""
 KEYS: dict[str, list[tuple[str, float]]] = {
     "one event each": [(f"k{i}", float(i % 5)) for i in range(50)],
     "one event in all": [("k", 3.0)],

@@ -17,7 +17,7 @@ from tests.faults.programs import Programs, document, n_events, wait_for
 from tests.kafka_broker import LocalBroker, local_broker
 
 FIELDS = 120
-"""A gaussian of so many fields has a snapshot of about 220 kB."""
+"""A gaussian of this many fields has a snapshot of about 220 kB."""
 ROWS = 300
 SMALL = 100_000
 

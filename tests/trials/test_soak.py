@@ -42,7 +42,7 @@ def embedded(folder: Path) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def kafka(folder: Path) -> Iterator[tuple[str, Path]]:
-    """A broker of its own, whose disk nobody else fills."""
+    """A broker of its own, whose disk no other test fills."""
     (folder / "broker").mkdir()
     broker = LocalBroker(folder / "broker")
     try:

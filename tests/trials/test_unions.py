@@ -35,7 +35,7 @@ BAD: list[tuple[Any, Any, str]] = [
     (3, None, "e: is null"),
     (3, -1.0, "e: "),
 ]
-"""Values of k and e that are no event of the model, and how the reason begins."""
+"""Values of k and e that are not events of the model, and how the reason begins."""
 
 
 def write_spec(folder: Path, schema: dict[str, Any]) -> Path:

@@ -12,7 +12,8 @@ from streaminfer.spec import Spec, StepSize, parse_spec
 
 @dataclass(frozen=True)
 class Tallied(Poisson):
-    """Counts; expected statistics are those of the events, whatever the posterior, though nobody may rely on it."""
+    """Counts; expected statistics are those of the events, whatever the posterior, though callers must not rely on
+    it."""
 
     methods: ClassVar[tuple[str, ...]] = ("svi", "memoized")
     exactness: ClassVar[str] = "approximate"

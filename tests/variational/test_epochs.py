@@ -126,7 +126,7 @@ def test_steps_of_later_passes_stand_for_as_many_events() -> None:
 
 
 def late(spec_method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Natural parameters after two passes; and where an increment of the first comes once more in the second."""
+    """Natural parameters after two passes, and the same if an increment of the first comes once more in the second."""
     spec, events = mixture(spec_method, 2, minibatch=20), blobs(N)
     found = []
     for repeats in (False, True):

@@ -16,7 +16,7 @@ from tests.models.examples import build
 
 MODEL: Gaussian = build("gaussian", fields=["x"])
 CENTRE = 1e7
-"""A mean of so many standard deviations shows a sum that loses digits."""
+"""A mean of this many standard deviations shows a sum that loses digits."""
 
 
 def batch(rng: np.random.Generator, n: int = 5) -> Pane:

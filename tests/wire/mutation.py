@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.wire.budget import BATCH
 
 EDIT = 5
-"""Bytes of one edit: its kind, where, what."""
+"""Bytes of one edit: its kind, place and content."""
 
 
 def mutated(messages: Sequence[bytes], pieces: Sequence[bytes] = ()) -> st.SearchStrategy[list[bytes]]:

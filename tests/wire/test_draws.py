@@ -266,8 +266,8 @@ def test_a_tombstone_takes_an_unfinished_block_away() -> None:
     assert [held.add(*each) for each in records[1:]] == [None] * (len(records) - 1)
 
 
-def test_units_are_numbered_by_subposterior_and_chain() -> None:
+def test_units_are_numbered_by_chain_and_subposterior() -> None:
     assert UNIT.number == 5
-    assert [Unit(j, c, 3, 2).number for j in range(2) for c in range(3)] == list(range(6))
+    assert [Unit(j, c, 3, 2).number for c in range(3) for j in range(2)] == list(range(6))
     assert [UNIT.has(span.partition) for span in FRONTIER] == [True] * 3
     assert not UNIT.has(0)

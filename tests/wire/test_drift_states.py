@@ -68,7 +68,7 @@ def test_the_largest_state_leaves_the_manifest_its_room() -> None:
 
 GOOD = np.frombuffer(drift_states.encode(lived(150)), "<f8")
 FIRST = HEAD
-"""Where the first pool is."""
+"""The place of the first pool."""
 
 
 def changed(**at: float) -> bytes:

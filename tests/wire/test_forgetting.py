@@ -1,4 +1,4 @@
-"""What forgetting adds to increments and snapshots, and that it adds nothing where nothing is forgotten."""
+"""What forgetting adds to increments and snapshots, and that it adds nothing if nothing is forgotten."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ WRITERS = [
         ]}
     ),
 ]  # fmt: skip
-"""Of one width, which numpy reads, and of many."""
+"""One width, which numpy reads, and many."""
 VALUES_OF = [
     {"k": 3, "t": 0.5, "at": 1e9},
     {"tags": {"a": ["x", "y"], "b": []}, "k": 2, "t": 0.5, "at": "2001-09-09T01:46:40Z"},

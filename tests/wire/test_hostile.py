@@ -26,7 +26,7 @@ from tests.wire.messages import FINGERPRINT, increment_record, snapshot_record
 
 MOST_BYTES = 64 << 20
 MOST_SECONDS = 10.0
-"""Of this process: ten times what the slowest takes, far below what would grow beyond the input."""
+"""Seconds of this process: ten times what the slowest takes, far below what would grow beyond the input."""
 MIB = 1 << 20
 
 

@@ -177,7 +177,7 @@ def test_records_that_are_of_no_key_are_refused() -> None:
     ],
 )
 def test_the_manifest_of_the_largest_keyed_model_is_one_record(kind: str, options: dict[str, object]) -> None:
-    """Who follows keys reads no chunks."""
+    """A follower of keys reads no chunks."""
     key, inference = {"field": "city", "default": "pooled"}, {"minibatch": 1}
     spec = parse_spec({"name": "demo", "model": {"kind": kind, **options}, "key": key, "inference": inference})
     model = spec.model

@@ -1,4 +1,4 @@
-"""Where the logs begin and end, and what is kept for groups."""
+"""The starts and ends of the logs, and what is kept for groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def members(connection: Connection, group: str) -> dict[str, str | None]:
 
     def look(admin: Any) -> Any:
         found = admin.describe_groups([name])[name]
-        # It raises no errors: one who is not the group's coordinator tells of a group without members.
+        # It raises no errors: a broker that is not the group's coordinator reports a group without members.
         code = re.match(r"\[Error (\d+)\]", found["error"] or "")
         if found["error"] and (code is None or int(code[1]) != GroupIdNotFoundError.errno):
             raise for_code(int(code[1]) if code else -1)(found["error"])

@@ -17,7 +17,7 @@ sockets.install()
 
 
 def opened(make: Callable[..., Any], **options: Any) -> Any:
-    """A client made by `make`; its constructor connects, and does not clean up where it cannot."""
+    """A client made by `make`; its constructor connects, and does not clean up if it cannot."""
     made: list[Any] = []
     # The clients do not take these two, the network below them does; its own ten seconds are longer than a deadline.
     patience = options["request_timeout_ms"] // 2

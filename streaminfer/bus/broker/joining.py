@@ -1,6 +1,6 @@
 """A way around kafka-python 3.0.12: a join that takes longer than one poll may never be heard of again.
 
-Its coordinator starts a new join when it finds the last one done, throwing its outcome away; and it forgets a join
+Its coordinator starts a new join when it finds the last one done, and throws away its outcome. It also forgets a join
 that was due to new metadata as soon as the assignment is worked out. Members that poll with short waits then join for
 ever, or own nothing while the group thinks otherwise. Here a join under way stays needed until it was awaited.
 """

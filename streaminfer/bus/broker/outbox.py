@@ -11,7 +11,7 @@ from streaminfer.bus.protocol import BusError, Output, Partition, TooLarge, Topi
 
 
 class Parcel(NamedTuple):
-    """An output and where it goes."""
+    """An output and its partition."""
 
     partition: Partition
     output: Output

@@ -27,7 +27,7 @@ CLOSE_S: Final = 2.0
 
 
 class Producer:
-    """Sends parcels, all of which are durable when `deliver` returns. After any error it must be closed."""
+    """Sends parcels. All of them are durable when `deliver` returns. After any error it must be closed."""
 
     def __init__(self, connection: Connection, transactional_id: str | None = None) -> None:
         self._names = connection.names
@@ -114,7 +114,7 @@ class Producer:
 
 
 def _placed(future: Any, partition: Partition, deadline: float) -> int:
-    """The offset that a record got. Of one that is too large the broker does not say where it should have gone."""
+    """The offset that a record got. If one is too large, the broker does not say which partition it was for."""
     try:
         return int(future.get(_left(deadline)).offset)
     except (MessageSizeTooLargeError, RecordListTooLargeError) as error:

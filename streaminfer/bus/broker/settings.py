@@ -1,4 +1,4 @@
-"""Where a Kafka cluster is and how to get in: from the URL and the environment, secrets never from the command line."""
+"""The address of a Kafka cluster and its credentials, from the URL and the environment: no secret on a command line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parse_address(rest: str) -> Address:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the clients need besides the address. `security` goes to kafka-python as it is."""
+    """What the clients need in addition to the address. `security` goes to kafka-python as it is."""
 
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     replication: int = -1

@@ -1,7 +1,7 @@
 """Sockets of connections that failed are closed at once.
 
-kafka-python leaves them to the garbage collector: while a broker is away every attempt keeps a file open, dozens in a
-minute, until a collection of the oldest generation happens to come by.
+kafka-python leaves them to the garbage collector. While a broker is away every attempt keeps a file open, dozens in a
+minute, until the oldest generation happens to be collected.
 """
 
 from __future__ import annotations

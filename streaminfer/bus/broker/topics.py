@@ -20,7 +20,7 @@ CATALOG_AGE_S: Final = 2.0
 FOREVER: Final = -1
 LARGEST_TIME: Final = (1 << 63) - 1
 NO_LEADER: Final = frozenset({5, 6, 9})
-"""Kafka's codes for a topic that is there and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
+"""Kafka's codes for a topic that exists and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
 REPLICA_NOT_AVAILABLE."""
 
 
@@ -32,7 +32,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._asked_at: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
-        """Partitions of topics that are read, of which nothing else need be known."""
+        """Partitions of topics that are read: nothing else of these need be known."""
 
     def topics(self) -> dict[str, Topic]:
         """Every topic of this bus whose settings this user may see, as it is now."""
@@ -58,7 +58,7 @@ class Catalog:
     def count(self, topic: str) -> int:
         """How many partitions a topic has now; raises UnknownTopic.
 
-        Nobody who reads an external topic needs the right to see its settings, so they are not asked for.
+        A reader of an external topic needs no right to see its settings, so they are not asked for.
         """
         self._numbers[topic] = len(self._described(topic)["partitions"])
         return self._numbers[topic]
@@ -188,7 +188,7 @@ class Catalog:
         found = {}
         for name, values in answer["topic"].items():
             if not values:
-                continue  # what a broker answers to one who may not see them
+                continue  # what a broker answers to a user that may not see them
             cleanup, retention, size = (values[key]["value"] for key in keys)
             found[name] = Topic(
                 name, 1, cleanup, None if int(retention) == FOREVER else int(retention), int(size) - OVERHEAD

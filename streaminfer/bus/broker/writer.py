@@ -19,7 +19,7 @@ from streaminfer.bus.broker.topics import Catalog
 from streaminfer.bus.protocol import BusError, Fenced, Member, Output, Positions, Unavailable
 
 NOBODY: Final = "no-member"
-"""A member that no group has: the broker takes its positions only where the group is empty."""
+"""A member that no group has: the broker takes its positions only if the group is empty."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -27,8 +27,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 class KafkaWriter:
     """The newest writer of its name, until another one is opened or a commit fails.
 
-    After an error the producer cannot be trusted (positions of an aborted transaction are committed by the next one),
-    and a new one would fence a newer writer: so the writer is done, and its owner decides.
+    After an error the producer cannot be trusted, as positions of an aborted transaction are committed by the next one.
+    A new producer would fence a newer writer. So the writer is done, and its owner decides.
     """
 
     def __init__(self, connection: Connection, catalog: Catalog, outbox: Outbox, name: str) -> None:
@@ -37,7 +37,7 @@ class KafkaWriter:
         with translated(f"opening the writer {name!r}"):
             self._producer: Producer | None = Producer(connection, connection.names.outside(name))
         try:
-            # Who goes on after a commit that was not confirmed reads the logs to learn what is there: it must be seen.
+            # After an unconfirmed commit its owner reads the logs to learn what was written: it must be visible.
             self._await_visible({}, None, time.monotonic() + connection.deadline_s)
         except BaseException:
             self._drop()

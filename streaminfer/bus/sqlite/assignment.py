@@ -1,4 +1,4 @@
-"""Who gets which partition: balanced, and with as few moves as balance allows."""
+"""Which member gets which partition: balanced, and with as few moves as balance allows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def assign(
 ) -> dict[int, int]:
     """The owner of each partition that any member subscribes to.
 
-    `members`: topics by member. `partitions`: topic by partition. `owners`: the present owners, kept where they
-    still subscribe. No partition could move from one member to another that has two or more fewer.
+    `members`: topics by member. `partitions`: topic by partition. `owners`: the present owners, kept if they still
+    subscribe. No partition could move from one member to another that has two or more fewer.
     """
     held: dict[int, list[int]] = {member: [] for member in sorted(members)}
     homeless: list[int] = []

@@ -30,7 +30,7 @@ class Catalog:
         self._partitions: dict[int, Partition] = {}
 
     def refresh(self, connection: sqlite3.Connection) -> bool:
-        """Brings the copy up to the current transaction's version; true where it was old."""
+        """Brings the copy up to the current transaction's version; true if it was old."""
         if self.version == self._store.catalog_version:
             return False
         ids: dict[str, list[int]] = {}

@@ -25,7 +25,7 @@ _WEIGHT = "1 + coalesce(length(value), 0) / 16384"
 _UNREAD = """SELECT p.group_name, p.position, q.start_offset FROM positions p
     JOIN partitions q ON q.id = p.partition JOIN groups g ON g.name = p.group_name
     WHERE p.partition = ? AND p.position < q.start_offset"""
-"""Groups with members, now or before: others keep positions that are no places of readers."""
+"""Groups with members, now or before: others keep positions that are not those of readers."""
 
 
 class Cleanup:
@@ -36,7 +36,7 @@ class Cleanup:
         self._catalog = catalog
         self._retained_at = store.clock()
         self._told: dict[tuple[int, str], int] = {}
-        """Up to where a partition was when it was last said that a group had not read all of it."""
+        """The position of a partition when a warning last said that a group had not read all of it."""
 
     def after_append(self, connection: sqlite3.Connection, batch: Batch) -> None:
         """Runs what is due, inside the transaction that appended."""
@@ -61,7 +61,7 @@ class Cleanup:
                 compact(connection, id_, int(self._store.clock() * 1000))
 
     def retain(self, connection: sqlite3.Connection) -> bool:
-        """Removes records past their topic's retention, a bounded number; true where some may be left."""
+        """Removes records past their topic's retention, a bounded number; true if some may be left."""
         now_ms = int(self._store.clock() * 1000)
         more = False
         for entry in self._catalog.known():
@@ -85,7 +85,7 @@ class Cleanup:
 
 
 def compact(connection: sqlite3.Connection, id_: int, now_ms: int) -> None:
-    """Keeps the newest record of each key, and drops that too where it is a tombstone older than a day."""
+    """Keeps the newest record of each key, and drops that too if it is a tombstone older than a day."""
     low, high = id_ << OFFSET_BITS, (id_ + 1) << OFFSET_BITS
     connection.execute(
         """DELETE FROM log WHERE id >= :low AND id < :high AND id NOT IN (
@@ -104,7 +104,7 @@ def compact(connection: sqlite3.Connection, id_: int, now_ms: int) -> None:
 
 
 def expire(connection: sqlite3.Connection, id_: int, oldest_ms: int) -> bool:
-    """Removes the records before the first one that is young enough; true where the bound was reached before it."""
+    """Removes the records before the first one that is young enough; true if the bound was reached before it."""
     low, high = id_ << OFFSET_BITS, (id_ + 1) << OFFSET_BITS
     old = connection.execute(
         """SELECT id FROM (SELECT id, timestamp FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)
@@ -126,7 +126,7 @@ def expire(connection: sqlite3.Connection, id_: int, oldest_ms: int) -> bool:
 
 
 def trim(connection: sqlite3.Connection, id_: int, position: int) -> None:
-    """Makes `position` the start of the log where it is beyond it, and removes what is before."""
+    """Makes `position` the start of the log if it is beyond it, and removes what is before."""
     moved = connection.execute(
         "UPDATE partitions SET start_offset = ? WHERE id = ? AND start_offset < ?", (position, id_, position)
     )

@@ -19,12 +19,12 @@ NETWORK_TYPES = frozenset(
 
 
 def _unescaped(field: str) -> str:
-    """A field of the mounts table, where space, tab, newline and backslash are written in octal."""
+    """A field of the mounts table, in which space, tab, newline and backslash are written in octal."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """The type of the file system that holds an absolute path; of mounts on the same point the last one counts."""
+    """The type of the file system that holds an absolute path; of mounts on the same point, the last one."""
     best, found = -1, "unknown"
     for line in mounts.splitlines():
         fields = line.split()

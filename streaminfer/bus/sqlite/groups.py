@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 def state(connection: sqlite3.Connection, group: str) -> State:
-    """Where a group stands; generation 0 before its first member."""
+    """The state of a group; generation 0 before its first member."""
     row = connection.execute("SELECT generation, catalog FROM groups WHERE name = ?", (group,)).fetchone()
     return State(0, 0) if row is None else State(*row)
 
@@ -56,7 +56,7 @@ def join(connection: sqlite3.Connection, catalog: Catalog, who: Identity, now: f
 def beat(
     connection: sqlite3.Connection, catalog: Catalog, who: Identity, member: int, *, now: float, session_s: float
 ) -> bool:
-    """Extends a lease and ends those that ran out; false where the member's own is among them or has gone before."""
+    """Extends a lease and ends those that ran out; false if the member's own is among them or has gone before."""
     alive = (
         connection.execute(
             "UPDATE members SET expires = ? WHERE id = ? AND expires > ?", (now + session_s, member, now)
@@ -137,7 +137,7 @@ def _next_generation(connection: sqlite3.Connection, group: str) -> int:
 
 
 def _rebalance(connection: sqlite3.Connection, catalog: Catalog, group: str) -> None:
-    """Makes a new assignment; the generation grows where any partition changes hands."""
+    """Makes a new assignment; the generation grows if any partition changes hands."""
     members = {
         member: frozenset(topics.split(","))
         for member, topics in connection.execute("SELECT id, topics FROM members WHERE group_name = ?", (group,))

@@ -125,7 +125,7 @@ def fetch(connection: sqlite3.Connection, wants: Sequence[Want], max_records: in
             break
         sharers = len(behind) - served
         share = max(1, records_left // sharers)
-        # A first record beyond its share still goes where the whole poll has room, else no partition might ever move.
+        # A first record beyond its share is still taken if the whole poll has room, else no partition might ever move.
         room = MAX_POLL_BYTES if not slices else bytes_left
         found, size = _read(connection, want, end, max_records=share, max_bytes=bytes_left // sharers, room=room)
         if found is None:

@@ -41,7 +41,7 @@ class SqliteMember(SqliteReader):
 
     @property
     def store(self) -> Store:
-        """Where this member lives: its commits mean nothing elsewhere."""
+        """The bus of this member: its commits mean nothing on another."""
         return self._store
 
     def commit(self, positions: Positions) -> None:

@@ -16,7 +16,7 @@ Stored = tuple[int, int, bytes | None, bytes | None, bytes | None, int | None]
 """Id, timestamp, key, packed headers, value and checksum, as they come from the table; old records have no checksum."""
 _BITS: Final = 0xFFFFFFFF
 FAULTS: Final = (TypeError, ValueError, struct.error)
-"""Of a column with something of another type, or headers that end too early or are not UTF-8."""
+"""Raised for a column with something of another type, or headers that end too early or are not UTF-8."""
 
 
 def checksums(
@@ -25,9 +25,9 @@ def checksums(
     packed: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> list[int]:
-    """CRC-32 of records: of value, key and packed headers, as far as there are, with the timestamp as the start.
+    """CRC-32 of value, key and packed headers of each record, if it has them, with the timestamp as the start.
 
-    By columns, of which most are full or empty: a call for each record would take several times as long.
+    By columns, as most are full or empty: a call for each record would take several times as long.
     """
     found = [(stamp ^ stamp >> 32) & _BITS for stamp in timestamps]
     for mark, column in enumerate((values, keys, packed)):

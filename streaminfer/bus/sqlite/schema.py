@@ -15,7 +15,7 @@ OFFSET_BITS = 40
 """A log row's id is (partition id << OFFSET_BITS) | offset: a partition is one range of the table, in order."""
 
 NEW_ID = "lower(hex(randomblob(16)))"
-"""The id of a topic that is made: no other topic has it, nor one of the same name that is made later."""
+"""The id of a topic that is made: no other topic has it, and no later topic of the same name."""
 
 _TABLES = (
     # One row. The version grows whenever topics or partitions are added, so that others know their copy is old.

@@ -64,7 +64,7 @@ class Store:
         self._wal.opening()
         with self._errors():
             self._open()
-        # Whoever forgets to close it is told of no missing file the next time.
+        # If a program forgets to close it, the next one does not report a missing file.
         self._closed = weakref.finalize(self, _close, self._usable(), self._wal, self._process)
 
     def _open(self) -> None:

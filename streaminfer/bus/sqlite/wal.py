@@ -1,8 +1,8 @@
 """Notices that the write-ahead log of a bus was removed: what is committed may be in that file alone.
 
 SQLite itself takes a missing one for an empty one. While a bus is open, the file must stay the one that was opened. For
-the time between, a file beside it says whether the bus is in use: it still is after all processes were killed, and then
-the write-ahead log must be there. The last connection that is closed removes it, with nothing in it.
+the time between, a file beside it says whether the bus is in use. It still says so after all processes were killed, and
+then the write-ahead log must exist. The last connection that is closed removes it, with nothing in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPENING: Final = b"opening"
 IN_USE: Final = b"in use"
 CLOSING: Final = b"closing"
 WIDTH: Final = 8
-"""Bytes of the file, whichever of them it says."""
+"""Bytes of the file, for each of these texts."""
 SETTLED_S: Final = 1.0
 """For how long what looks wrong is looked at again: another process may just be opening or closing the bus."""
 NAP_S: Final = 0.02
@@ -76,7 +76,7 @@ class WriteAheadLog:
                 self._noted(self._after_closing)
 
     def _after_closing(self, state: bytes) -> bytes:
-        """Somebody may have opened the bus since, or closed it too."""
+        """Another process may have opened the bus since, or closed it too."""
         if self._identity() is None:
             return CLOSED if state in {IN_USE, CLOSING} else state
         return IN_USE if state == CLOSING else state
@@ -90,12 +90,12 @@ class WriteAheadLog:
         except FileNotFoundError:
             return None
         except OSError:
-            return self._opened  # nobody can tell; what SQLite meets there it tells itself
+            return self._opened  # it cannot be known; what SQLite meets there it tells itself
         return found.st_dev, found.st_ino
 
     def _noted(self, change: Callable[[bytes], bytes]) -> bytes:
-        """What the file beside the bus said before the change. Where it cannot be written, SQLite cannot write
-        either, and has its own words for it."""
+        """What the file beside the bus said before the change. If it cannot be written, SQLite cannot write either, and
+        has its own words for it."""
         state = CLOSED
         with suppress(OSError):
             file = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

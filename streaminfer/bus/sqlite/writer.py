@@ -1,4 +1,4 @@
-"""Atomic commits: records, positions and the checks that nobody newer exists, in one transaction."""
+"""Atomic commits: records, positions and the checks that no newer writer exists, in one transaction."""
 
 from __future__ import annotations
 

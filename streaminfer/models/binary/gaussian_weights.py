@@ -33,7 +33,7 @@ class FullWeights:
     """w ~ N(mean, (L L')^-1); `factor` is L, lower triangular.
 
     L comes from a root of the statistics with the root of the prior below it, so the prior is not lost in their
-    rounding. Where features are alike but for 1e-16 of their size their weights are known to that rounding only.
+    rounding. If features are alike but for 1e-16 of their size, their weights are known to that rounding only.
     """
 
     family: ClassVar[str] = "gaussian"

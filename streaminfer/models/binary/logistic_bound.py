@@ -75,7 +75,7 @@ class DiagonalBoundLogisticRegression(BoundLogisticRegression):
         return self.ascended(base, events, weights, _ITERATIONS)
 
     def ascended(self, base: BinaryPosterior, events: Matrix, weights: Vector | None, iterations: int) -> Absorbed:
-        """`absorb` after at most N rounds, none of which lets the bound fall: each half of one is a maximum."""
+        """`absorb` after at most N rounds. No round lets the bound fall: each half of one is a maximum."""
         taken = np.ones(len(events), dtype=bool) if weights is None else weights > 0
         rows, signs = self.design(events[taken])
         times = np.ones(len(rows)) if weights is None else weights[taken]
@@ -91,7 +91,7 @@ class DiagonalBoundLogisticRegression(BoundLogisticRegression):
         return Absorbed(np.concatenate([precision * (mean - start) + added * mean, added]), settled)
 
     def expected(self, q: BinaryPosterior, events: Matrix, weights: Vector | None = None) -> Vector:
-        """What the events add where q is the optimum: the natural gradient of their bound, and no ascent by itself."""
+        """What the events add if q is the optimum: the natural gradient of their bound, and no ascent by itself."""
         rows, signs = self.design(events)
         times = np.ones(len(events)) if weights is None else weights
         curves = times * curvature(_xi(q, rows))
@@ -114,8 +114,8 @@ def _xi(q: BinaryPosterior, rows: Matrix) -> Vector:
 def _solved(mean: Vector, precision: Vector, rows: Matrix, residuals: Vector, curves: Vector) -> Vector:
     """The mean of exp(residuals · a - curves · a^2 / 2) N(w; mean, 1 / precision), a = rows @ w, all curves above 0.
 
-    In units of the base it is a ridge regression B u = r, solved by the smaller of B B' and B'B or, where their squares
-    would swallow the base, by the singular values of B.
+    In units of the base it is a ridge regression B u = r, solved by the smaller of B B' and B'B. If their squares would
+    swallow the base, it is solved by the singular values of B.
     """
     deviations = 1 / np.sqrt(precision)
     root_curves = np.sqrt(curves)

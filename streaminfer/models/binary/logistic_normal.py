@@ -35,7 +35,7 @@ _COEFFICIENTS: Final = _coefficients()
 def log_mean_sigmoid(means: Vector, deviations: Vector) -> Vector:
     """log E[1 / (1 + e^-a)] for a ~ N(mean, deviation^2), elementwise (n,)."""
     lower = _log_lower(np.abs(means), np.maximum(deviations, _SMALLEST))
-    # log1p(-p) is 0 where 1 - p rounds to 1, as it should be.
+    # log1p(-p) is 0 if 1 - p rounds to 1, as it should be.
     return np.where(means <= 0, lower, np.log1p(-np.exp(lower)))
 
 
@@ -52,7 +52,7 @@ def _log_lower(k: Vector, s: Vector) -> Vector:
         reference = np.where(ratio > s, s * (0.5 * s - ratio), top)
         base = np.exp(top - reference)
         inside = np.where(t > 0, t, 0.0)
-        # b s (b s / 2 - k / s) - s (s / 2 - k / s), which is at most 0 where t > 0.
+        # b s (b s / 2 - k / s) - s (s / 2 - k / s), which is at most 0 if t > 0.
         exponent = np.where(t > 0, (b - 1) * s * (0.5 * (b + 1) * s - ratio), 0.0)
         above = np.exp(exponent) * (2 - np.exp(-0.5 * inside**2) * erfcx(_ROOT_HALF * inside))
         below = base * erfcx(_ROOT_HALF * np.where(t > 0, 0.0, -t))

@@ -15,7 +15,7 @@ from streaminfer.models.options import Choice, Option, Section
 
 
 def _complete(options: dict[str, Any]) -> dict[str, Any]:
-    """The local step follows from the covariance if nobody says which."""
+    """The local step follows from the covariance if the spec does not say which."""
     return {**options, "local": options["local"] or LOCAL[options["covariance"]][0]}
 
 

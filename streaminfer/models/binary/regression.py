@@ -26,11 +26,11 @@ from streaminfer.models.priors import POSITIVE, REAL, spread
 LOCAL: Final[Mapping[str, tuple[str, ...]]] = {"full": ("ep", "laplace"), "diagonal": ("gaussian",)}
 """The local steps that every link has, by covariance; the usual one first."""
 EVENTS_PER_WEIGHT: Final = 20
-"""Minibatches are learned one by one until there were this many events for each weight: before that a posterior
-is far from Gaussian, and what is learned from an older one is a tenth of a deviation off."""
+"""Minibatches are learned one by one until there were this many events for each weight. Before that a posterior is far
+from Gaussian, and what is learned from an older one is a tenth of a deviation off."""
 DIAGONAL_MINIBATCH: Final = 1024
-"""Positions of a minibatch of independent weights if nobody says how many: what they take each other for is lost after
-every minibatch, so fewer and larger ones are better."""
+"""Positions of a minibatch of independent weights if the spec does not say how many. What weights know of each other is
+lost after every minibatch, so fewer and larger ones are better."""
 
 _PRIOR: Final = Section(
     [
@@ -209,5 +209,5 @@ class BinaryPosterior:
         return {name: np.exp(values) for name, values in logs.items()}
 
     def log_evidence(self) -> float:
-        """NaN: the constants of the sites are no part of the statistics."""
+        """NaN: the constants of the sites are not a part of the statistics."""
         return math.nan

@@ -1,8 +1,8 @@
 """Centred moments of events: count, mean and scatter around the mean, which merge without losing digits.
 
-Layout for events of d coordinates: (n, mean (d), rest of the mean (d), scatter (d*d, row by row)), where
-scatter = sum (x - mean)(x - mean)' and mean + rest is the mean in twice the digits of float64.
-A plain sum of squares of values whose mean/sd is 1e7 would keep 2 of its 16 digits; a mean of 16 digits places the
+Layout for events of d coordinates: (n, mean (d), rest of the mean (d), scatter (d*d, row by row)), with
+scatter = sum (x - mean)(x - mean)', and mean + rest is the mean in twice the digits of float64.
+A plain sum of squares of values whose mean/sd is 1e7 would keep 2 of its 16 digits. A mean of 16 digits places the
 events to 1e-9 of their sd, which every merge would square up into the scatter.
 """
 
@@ -50,7 +50,7 @@ class Centred(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The same parts of k rows: n (k,), mean and rest (k, d), scatter and root (k, d, d); 0 where a row is wrong."""
+    """The same parts of k rows: n (k,), mean and rest (k, d), scatter and root (k, d, d); 0 if a row is wrong."""
 
     n: Vector
     mean: Matrix
@@ -100,7 +100,7 @@ def statistics_by(events: Matrix, groups: Groups, k: int, weights: Vector | None
 
 
 def merge(a: Vector, b: Vector, d: int) -> Vector:
-    """The moments of both, of each row where they are (..., size)."""
+    """The moments of both, for each row if they are (..., size)."""
     if a.ndim == b.ndim == 1:
         if b[0] == 0:
             return a
@@ -176,7 +176,7 @@ def total(rows: Matrix, d: int) -> Vector:
 
 
 def examined(rows: Matrix, d: int) -> tuple[Rows, NDArray[np.intp]]:
-    """The parts of each row (k, size), and what is wrong with it: an index of FAULTS, 0 where nothing is."""
+    """The parts of each row (k, size), and what is wrong with it: an index of FAULTS, 0 if nothing is."""
     finite = np.isfinite(rows).all(axis=1)
     n, scatter = rows[:, 0], rows[:, 1 + 2 * d :]
     sizes, squares = np.abs(rows[:, 1 : 1 + 2 * d]).max(axis=1), np.abs(scatter).max(axis=1)

@@ -224,7 +224,7 @@ class LinearRegressionPosterior:
         variance_sd = variance / math.sqrt(shape - 2) if shape > 2 else math.nan
         half = matrices.solve_lower(factor, np.eye(len(mean)))
         sd = math.sqrt(variance) * np.linalg.norm(half, axis=0)
-        # The variance of an intercept may leave float64 where its sd does not.
+        # The variance of an intercept may leave float64 while its sd does not.
         with np.errstate(over="ignore"):
             cov = variance * (half.T @ half)
         located = mean if shape > 0.5 else np.full(mean.shape, math.nan)

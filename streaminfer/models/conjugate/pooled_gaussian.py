@@ -26,7 +26,7 @@ class Prior(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Of each row, S = scale + scatter + c a a' with a = xbar - mean and c = kappa n / (kappa + n) (section 8.3).
+    """For each row, S = scale + scatter + c a a' with a = xbar - mean and c = kappa n / (kappa + n) (section 8.3).
 
     inverse = R^-1 (k, d, d), R'R = scale + scatter; turned = R^-T a (k, d); square = c |turned|^2 (k,);
     log_det = log|S| - log|scale| (k,).
@@ -66,7 +66,7 @@ def maximum(blocks: list[Rows], own: Prior) -> Prior:
     """The prior with the largest evidence of all rows, which all have events.
 
     Searched as (mean in sds of the events around their mean, log kappa, log(dof - d + 1), log(scale / (dof - d + 1))).
-    The search begins at the own prior, or at within- and between-row variances where these are better.
+    The search begins at the own prior, or at within- and between-row variances if these are better.
     """
     k, d = sum(len(rows.n) for rows in blocks), len(own.mean)
     centre, within, between = _variances(blocks, own)
@@ -97,8 +97,8 @@ def maximum(blocks: list[Rows], own: Prior) -> Prior:
 def _strengths(blocks: list[Rows], within: Vector, own: Prior) -> pooling.Bounds:
     """Bounds of kappa, the spare degrees of freedom and the variances (d,).
 
-    Without two events of a key, nothing tells the variance inside the rows from the one between them: kappa is then 1,
-    with which an interval of a mean holds what it says for any ratio of these variances.
+    If no key has two events, nothing tells the variance inside the rows from the one between them. kappa is then 1:
+    with it an interval of a mean holds what it says for any ratio of these variances.
     """
     n, d = np.concatenate([rows.n for rows in blocks]), len(within)
     spare = np.clip(n - 1, 0, None)
@@ -116,8 +116,8 @@ def _variance(prior: Prior) -> Vector:
 def _variances(blocks: list[Rows], own: Prior) -> tuple[Vector, Vector, Vector]:
     """Mean of all events, mean variance inside the rows and variance of the rows' means, (d,) each.
 
-    Without two events of a row, half of what the rows differ by stands for the variance inside; where no event differs
-    from another, the own prior's variance.
+    If no row has two events, half of what the rows differ by stands for the variance inside. If no event differs from
+    another, it is the own prior's variance.
     """
     n = sum(float(rows.n.sum()) for rows in blocks)
     spare = sum(float(np.clip(rows.n - 1, 0, None).sum()) for rows in blocks)

@@ -30,8 +30,8 @@ class Prior(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Of each row, for D weights: change (k, D) of their mean, variances (k, D) in units of s2, log|P_n| - log|P| (k,),
-    and rate (k,)."""
+    """For each row, with D weights: change (k, D) of their mean, variances (k, D) in units of s2, log|P_n| - log|P|
+    (k,), and rate (k,)."""
 
     change: NDArray[np.float64]
     variances: NDArray[np.float64]

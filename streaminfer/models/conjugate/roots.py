@@ -17,7 +17,7 @@ from streaminfer.families.special import dpstrf
 from streaminfer.models.model import DomainError, Matrix, Vector
 
 ROUNDING: Final = 1e-6
-"""A correlation may leave its bounds by this much through rounding; more is no scatter of events."""
+"""A correlation may leave its bounds by this much through rounding; with more it is not a scatter of events."""
 
 _NO_SPREAD: Final = 1e-280
 """A sum of squares below this has lost digits to underflow and counts as 0."""
@@ -31,7 +31,7 @@ FAULTS: Final = (
 
 
 class Roots(NamedTuple):
-    """G (k, d, d) with G'G = each of k scatters, and what is wrong (k,): an index of FAULTS, 0 where nothing is."""
+    """G (k, d, d) with G'G = each of k scatters, and what is wrong (k,): an index of FAULTS, 0 if nothing is."""
 
     roots: NDArray[np.float64]
     faults: NDArray[np.intp]
@@ -92,8 +92,8 @@ def triangle(rows: Matrix) -> Matrix:
 def absorb(upper: Matrix, row: Vector) -> Matrix:
     """The triangle of R'R + v v', by Givens rotations.
 
-    A row that is 1e7 times larger than the others, such as a mean, leaves them their digits: it is rotated against
-    one row at a time and never mixed into two.
+    A row that is 1e7 times larger than the others, such as a mean, leaves them their digits: it is rotated against one
+    row at a time and never mixed into two.
     """
     return _rotate(upper, row, len(row))[0]
 

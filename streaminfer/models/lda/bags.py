@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 MAX_BYTES: Final = 256
-"""Of a word in UTF-8."""
+"""Bytes of a word in UTF-8."""
 MOST_WORDS: Final = 100_000
 """Different words of one document, at most."""
 LARGEST: Final = 2**53
@@ -18,7 +18,7 @@ PASSED: Final = -1
 
 
 class BadDocument(ValueError):
-    """What is no document; its text is the rule that is broken, and `value` is what breaks it."""
+    """Not a document; its text is the rule that is broken, and `value` is what breaks it."""
 
     def __init__(self, rule: str, value: object) -> None:
         super().__init__(rule)

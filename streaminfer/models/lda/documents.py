@@ -56,7 +56,7 @@ class Documents(NamedTuple):
         return np.bincount(self.owners, self.counts, self.n).astype(np.float64, copy=False)
 
     def select(self, which: NDArray[Any]) -> Documents:
-        """The documents of these numbers, in their order; or where these flags (n,) are set."""
+        """The documents of these numbers, in their order; or those whose flags (n,) are set."""
         which = np.arange(self.n)[which]
         entries = self.entries[which]
         starts = np.concatenate([[0], np.cumsum(entries)]).astype(np.intp)

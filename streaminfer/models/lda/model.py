@@ -46,7 +46,7 @@ _PRIOR = Section(
 class Lda:
     """Statistics are K numbers for each word: how often it was drawn from each topic, expected.
 
-    What is asked of rows here is asked of words: there are as many as the vocabulary has, and only those of a minibatch
+    What is asked of rows here is asked of words. There are as many as the vocabulary has, and only those of a minibatch
     are ever needed at a time.
     """
 
@@ -131,7 +131,7 @@ class Lda:
 
     @property
     def size(self) -> int:
-        """Of one word."""
+        """Numbers of the statistics of one word."""
         return self.topics
 
     def empty(self) -> Vector:

@@ -104,7 +104,7 @@ def log_determinants(factor: NDArray[np.float64]) -> Vector:
 
 
 def blocks(events: Matrix, k: int) -> Iterator[tuple[slice, Matrix]]:
-    """The events in parts whose arrays over k components stay small, and where each part is."""
+    """The events in parts whose arrays over k components stay small, each with its place."""
     step = max(1, _BLOCK // (k * events.shape[1]))
     for begin in range(0, len(events), step):
         part = slice(begin, begin + step)

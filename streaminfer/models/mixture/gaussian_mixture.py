@@ -120,7 +120,7 @@ class GaussianMixture:
 
     @cached_property
     def prior(self) -> niw.Parameters:
-        """Of each component."""
+        """The prior of each component."""
         return niw.Parameters(np.array(self.mean), self.kappa, self.dof, np.diag(self.scale_diagonal))
 
     @cached_property
@@ -162,7 +162,7 @@ class GaussianMixture:
         return MixturePosterior(self.prior, np.array(self.concentration) + rows.n, rows, found)
 
     def expected(self, q: MixturePosterior, events: Matrix, weights: Vector | None = None) -> Vector:
-        """Moments of each component, where an event counts by its responsibility; from the prior, k-means++ groups."""
+        """Moments of each component, with events weighted by their responsibility; from the prior, k-means++ groups."""
         if weights is not None:
             events, weights = events[weights > components.LEAST], weights[weights > components.LEAST]
         if q.is_prior:

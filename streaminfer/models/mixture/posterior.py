@@ -59,7 +59,7 @@ class MixturePosterior:
         return shares
 
     def moments(self) -> dict[str, Moments]:
-        """Of a Dirichlet, of a t with dof - d + 1 degrees of freedom and of an inverse Wishart."""
+        """Moments of a Dirichlet, of a t with dof - d + 1 degrees of freedom and of an inverse Wishart."""
         mean, kappa, dof, scale, _ = self.components
         d = mean.shape[1]
         beyond = dof - d - 1
@@ -84,7 +84,7 @@ class MixturePosterior:
         return {"weights": weights, "means": np.stack(means, axis=1), "covs": np.stack(covs, axis=1)}
 
     def log_predictive(self, events: Matrix) -> Vector:
-        """log sum_k E[weight_k] t_k(x), where t_k is the Student t of the model `gaussian` (Bishop 2006, 10.81)."""
+        """log sum_k E[weight_k] t_k(x); t_k is the Student t of the model `gaussian` (Bishop 2006, 10.81)."""
         found = np.empty(len(events))
         for part, block in components.blocks(events, len(self.concentration)):
             logs = self._log_joint(block)

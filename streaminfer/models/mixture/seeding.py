@@ -1,8 +1,8 @@
-"""Where a mixture starts: a first guess of which events belong together, from a seed and the events alone.
+"""The start of a mixture: a first guess of which events belong together, from a seed and the events alone.
 
-k-means++ (Arthur & Vassilvitskii 2007) and a few of Lloyd's steps on the distinct events, in units of their spread; of
-several draws the one with the least sum of squares, as one may put two centres into a cluster and none into another.
-Neither the order of the events nor the place and units of the fields matter, so all workers share one start.
+k-means++ (Arthur & Vassilvitskii 2007) and a few of Lloyd's steps on the distinct events, in units of their spread. The
+best of several draws is taken, with the least sum of squares: one draw may put two centres into a cluster and none into
+another. The order of the events and the place and units of the fields do not matter, so all workers share one start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaminfer.models.model import Matrix, Vector
 _STEPS: Final = 10
 _DRAWS: Final = 16
 _NO_SPREAD: Final = 1e-60
-"""A middle half of the values that is narrower than this part of their range is no unit: squares would overflow."""
+"""A middle half of the values that is narrower than this part of their range is not a unit: squares would overflow."""
 
 
 def labels(events: Matrix, weights: Vector | None, k: int, seed: int) -> NDArray[np.intp]:

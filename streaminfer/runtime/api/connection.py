@@ -11,6 +11,7 @@ from typing import Any, Self
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
+from streaminfer.runtime.api import missing, subposterior
 from streaminfer.runtime.api.readers import Reader, key_of, reader_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.following import key_listing
@@ -22,7 +23,7 @@ from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
 
 LOOK_S = 0.5
-"""Seconds between looks for a topic that is not there yet."""
+"""Seconds between looks for a topic that does not exist yet."""
 
 
 def connect(url: str | None = None) -> Connection:
@@ -36,7 +37,7 @@ class Connection:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self._schemas: dict[str, Schemas] = {}
-        """By spec name, where there is nothing more to be learned from a registry."""
+        """By spec name, once there is nothing more to be learned from a registry."""
         self._checked: set[str] = set()
         """Fingerprints of specs whose posteriors are theirs."""
 
@@ -48,6 +49,17 @@ class Connection:
             return None
         with closing(reader):
             return reader.newest()
+
+    def subposterior(self, spec: Spec, index: int) -> PosteriorSnapshot | None:
+        """One part of a sampled posterior now; None if it has no draws yet. Raises NoSuchSubposterior."""
+        try:
+            return subposterior.newest(spec, self.bus, schemas.look_up(spec, self.bus, ["draws"]), index)
+        except UnknownTopic:
+            return None
+
+    def why_missing(self, spec: Spec) -> str | None:
+        """Why there is no snapshot of a sampled posterior, if more can be said than that nothing has begun."""
+        return missing.why(spec, self.bus, self._ids(spec))
 
     def by_key(self, spec: Spec, labels: AbstractSet[bytes]) -> SnapshotsByKey | None:
         """The posteriors of several keys (in UTF-8) now, by one reading; None if there is none yet.
@@ -102,7 +114,7 @@ class Connection:
         return publish_rows(spec, self.bus, rows, schemas.for_events(spec, self.bus))
 
     def _ids(self, spec: Spec) -> Schemas:
-        """The ids that snapshots have, from the registry where there is one; readers register nothing."""
+        """The ids that snapshots have, from the registry if there is one; readers register nothing."""
         if spec.name in self._schemas:
             return self._schemas[spec.name]
         found = schemas.look_up(spec, self.bus, ["posterior"])
@@ -113,7 +125,7 @@ class Connection:
     def _await_writers(self, spec: Spec, timeout: float | None) -> bool:
         """Waits for the topic, which a reader does not make, and whether it has come.
 
-        Where a registry has no id yet, also for the first snapshot: it gets one before it is written.
+        If a registry has no id yet, it also waits for the first snapshot: it gets one before it is written.
         """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         while True:

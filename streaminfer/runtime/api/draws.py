@@ -58,6 +58,8 @@ class DrawsOnBus:
         self._settings = settings_of(spec)
         self._chosen, self._shapes = chosen, dict(spec.target.shapes)
         self._reader = DrawsReader(spec, self._settings, flat.size(self._shapes), bus, schemas)
+        self.segments: list[int] = []
+        """Those that have draws, once `all` has read them."""
         self._ends: dict[tuple[int, int], int] = {}
         self._n_drawn: dict[tuple[int, int, int], int] = {}
 
@@ -76,14 +78,17 @@ class DrawsOnBus:
         return new
 
     def all(self) -> list[Draws]:
-        """Those that are there now, of the segment that is wanted."""
+        """Those that are there now, of the segment that is wanted; else of each subposterior the newest."""
         found: list[Draws] = []
         while not self._reader.at_end():
             found += self.poll(1.0)
+        found = [each for each in found if len(each.weights)]
+        self.segments = sorted({each.segment for each in found})
+        newest: dict[int, int] = {}
+        for each in found:
+            newest[each.subposterior] = max(newest.get(each.subposterior, 0), each.segment)
         wanted = self._chosen.segment
-        if wanted is None:
-            wanted = max((each.segment for each in found if len(each.weights)), default=-1)
-        return [each for each in found if each.segment == wanted]
+        return [each for each in found if each.segment == (newest[each.subposterior] if wanted is None else wanted)]
 
     def rows(self, blocks: Iterable[Draws]) -> Iterator[Draw]:
         """Draw by draw; blocks of one chain must come in their order."""
@@ -111,25 +116,40 @@ def settings_of(spec: Spec) -> Settings:
     return spec.sampling
 
 
-def by_chain(spec: Spec, blocks: Iterable[Draws]) -> dict[str, NDArray[np.float64]]:
-    """Parameters (chains, draws, ...), weights and log densities of equally many draws of each chain, the newest."""
+class ByChain(NamedTuple):
+    """Draws of one target as arrays (chains, draws, ...): parameters, and `lp` and `weight` of each draw."""
+
+    posterior: dict[str, NDArray[np.float64]]
+    sample_stats: dict[str, NDArray[np.float64]]
+
+
+def by_chain(spec: Spec, blocks: Iterable[Draws]) -> ByChain:
+    """Equally many draws of each chain, the newest; `lp`, the log density, is there if it is known."""
     chains: dict[tuple[int, int], list[Draws]] = {}
     for block in blocks:
-        if len(block.weights):
-            chains.setdefault((block.subposterior, block.chain), []).append(block)
-    joined = [np.concatenate([each.values for each in chain]) for _, chain in sorted(chains.items())]
-    length = min((len(values) for values in joined), default=0)
-    rows = np.stack([values[len(values) - length :] for values in joined]) if joined else np.empty((0, 0, 0))
-    return flat.unflatten(rows, spec.target.shapes) if joined else {}
+        chains.setdefault((block.subposterior, block.chain), []).append(block)
+    of_chains = [chain for _, chain in sorted(chains.items())]
+    values = _stacked([[each.values for each in chain] for chain in of_chains])
+    stats = {"weight": _stacked([[each.weights for each in chain] for chain in of_chains])}
+    if all(len(each.log_density) == len(each.weights) for chain in of_chains for each in chain):
+        stats["lp"] = _stacked([[each.log_density for each in chain] for chain in of_chains])
+    return ByChain(flat.unflatten(values, spec.target.shapes), stats)
+
+
+def _stacked(chains: list[list[NDArray[np.float64]]]) -> NDArray[np.float64]:
+    """Arrays (chains, n, ...) of the last n of each chain, as many as the shortest has."""
+    joined = [np.concatenate(chain) for chain in chains]
+    length = min(map(len, joined))
+    return np.stack([each[len(each) - length :] for each in joined])
 
 
 def write_netcdf(spec: Spec, blocks: Iterable[Draws], path: Path) -> None:
-    """Draws as an ArviZ InferenceData in a NetCDF file; needs the extra `arviz`."""
+    """Draws of one target in ArviZ's layout as a NetCDF file; needs the extra `arviz`."""
     try:
         from arviz_base import from_dict
     except ImportError as error:
-        raise ImportError("--netcdf needs ArviZ: pip install 'streaminfer[arviz]'") from error
-    from_dict({"posterior": by_chain(spec, blocks)}).to_netcdf(path, engine="h5netcdf")
+        raise ImportError("--netcdf needs ArviZ: pip install '.[arviz]' in a clone of streaminfer") from error
+    from_dict(by_chain(spec, blocks)._asdict()).to_netcdf(path, engine="h5netcdf")
 
 
 def write_parquet(rows: Iterable[Draw], path: Path) -> int:
@@ -138,7 +158,7 @@ def write_parquet(rows: Iterable[Draw], path: Path) -> int:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError("--parquet needs pyarrow: pip install 'streaminfer[parquet]'") from error
+        raise ImportError("--parquet needs pyarrow: pip install '.[parquet]' in a clone of streaminfer") from error
     table: dict[str, list[Any]] = {}
     n_rows = 0
     for draw in rows:

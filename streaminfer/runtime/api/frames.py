@@ -21,7 +21,7 @@ class RowError(ValueError):
 def rows_of(fields: Sequence[Field], data: Any) -> Iterable[Mapping[str, Any]]:
     """The rows of a table, with the columns that the fields read; what is not a table is rows already.
 
-    Raises RowError if a column is not there, and at the first row with a missing value.
+    Raises RowError if a column is missing, and at the first row with a missing value.
     """
     if not all(hasattr(data, name) for name in ("columns", "iloc", "to_dict")):
         rows: Iterable[Mapping[str, Any]] = data

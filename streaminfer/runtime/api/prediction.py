@@ -24,6 +24,11 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
             f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must "
             "have; docs/own-models.md explains how a model predicts"
         )
+    if spec.sampling is not None and not hasattr(spec.target, "predictions"):
+        raise CannotPredict(
+            f"model.kind: {spec.kind} does not predict by draws: its class has no `predictions(parameters, inputs, "
+            "level)`; docs/own-models.md explains how a model predicts"
+        )
     located = {each.name: each for each in spec.fields}
     return tuple(located[each.name] for each in spec.model.inputs)
 
@@ -46,7 +51,7 @@ def predicted(posterior: Posterior | TopicsPosterior, events: Events, level: flo
 def by_key(
     posteriors: Sequence[Posterior | TopicsPosterior], events: Events, groups: Groups, level: float
 ) -> Predictions:
-    """The same of events of which each is predicted by the posterior of its group (n,)."""
+    """The same for events in groups (n,), each predicted by the posterior of its group."""
     made: Predictions = {}
     for group in np.unique(groups).tolist():
         which = np.flatnonzero(groups == group)
@@ -56,5 +61,5 @@ def by_key(
 
 
 def first(values: Any) -> Any:
-    """What an array has of its first row: a number, or an array where it has several."""
+    """The first row of an array: a number, or an array if it has several."""
     return float(values[0]) if values.ndim == 1 else values[0]

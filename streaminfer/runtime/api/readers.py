@@ -1,4 +1,4 @@
-"""Who reads a posterior for users: one reader for each kind of posterior, chosen once."""
+"""Readers of a posterior for users: one for each kind of posterior, chosen once."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class PosteriorSnapshot:
 
     @property
     def n_effective(self) -> float:
-        """The sum of the events' weights: less than `n_events` where old ones are forgotten."""
+        """The sum of the events' weights: less than `n_events` if old ones are forgotten."""
         return self.snapshot.n_effective
 
     @property
@@ -99,7 +99,7 @@ class PosteriorSnapshot:
 
     @property
     def drift(self) -> dict[str, float | None] | None:
-        """Log evidence since the newest alarm, how many there were, and `n_events` then; None: nobody watches."""
+        """Log evidence since the newest alarm, how many there were, and `n_events` then; None: drift is not watched."""
         found = self.snapshot.drift
         if found is None:
             return None
@@ -157,9 +157,9 @@ class PosteriorSnapshot:
         return float(found[0]) if isinstance(rows, Mapping) else found
 
     def predict(self, rows: Any, interval: float = 0.95) -> dict[str, Any]:
-        """What new events will be, by name: of one row (a mapping) numbers, of several, or a data frame, arrays.
+        """What new events will be, by name: numbers for one row (a mapping), arrays for several or a data frame.
 
-        Rows need the model's inputs only: not the target, and of some models nothing at all. `lower` and `upper`, if
+        Rows need the model's inputs only: not the target, and for some models nothing at all. `lower` and `upper`, if
         the model has them, hold `interval` of the probability. Raises RowError, or CannotPredict.
         """
         one, inputs = isinstance(rows, Mapping), prediction.inputs_of(self.spec)
@@ -199,9 +199,9 @@ class PosteriorSnapshot:
     def score(self) -> float | None:
         """The mean log predictive density of the events, each under the posterior before its minibatch.
 
-        None of no event and of keys: who folds keys has no events, and who has the events no posterior of keys. Of a
-        document it is that of one half of its words given the other. `log_evidence` is another thing: there each event
-        is predicted by all before it, those of its minibatch too, and by the prior as it is now.
+        None without events. None with keys: a master has no events, and a worker no posterior of keys. For a document
+        it is that of one half of its words given the other. `log_evidence` is another thing: there each event is
+        predicted by all before it, those of its minibatch too, and by the prior as it is now.
         """
         n_scored = kind_of(self.spec).n_scored(self.snapshot)
         return self.snapshot.counts.score / n_scored if n_scored else None

@@ -1,4 +1,4 @@
-"""Topics as JSON: all numbers where they are few, else the likeliest words of each topic."""
+"""Topics as JSON: all numbers if they are few, else the likeliest words of each topic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from streaminfer.variational.lda.posterior import TopicsPosterior
 
 MOST_NUMBERS: Final = 100_000
-"""Topics times words; beyond that nobody reads them all as text, and a document would have many megabytes."""
+"""Topics times words; beyond that they are too many to read as text, and a document would have many megabytes."""
 TOP: Final = 20
 
 
@@ -16,7 +16,7 @@ def truncated(topics: TopicsPosterior) -> bool:
 
 
 def parameters(topics: TopicsPosterior) -> dict[str, Any]:
-    """The section `parameters` of the document; `top` are each topic's likeliest words, where not all are there."""
+    """The section `parameters` of the document; `top` are each topic's likeliest words, if not all are shown."""
     if truncated(topics):
         return {"topics": {"top": _pairs(topics, scaled=False)}, "vocabulary": None, "n_words": len(topics.words)}
     moments = topics.moments()["topics"]

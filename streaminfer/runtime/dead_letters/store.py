@@ -22,13 +22,13 @@ RETRY_BATCH = 500
 PORTION_BYTES = 8 << 20
 NEWEST = 10_000
 SECONDS = 5.0
-"""How many dead letters are looked at, and for how long, by those who only want to say something of them."""
+"""How many dead letters are looked at, and for how long, only to say something about them."""
 
 
 def letter_output(spec: Spec, record: Record, reason: str, rest: bytes | None = None) -> Output:
     """A record's dead letter. An empty value stands for a tombstone, which compaction would drop.
 
-    Where a record has good events too, `rest` has the bad ones alone: sent again, none counts twice.
+    If a record has good events too, `rest` has the bad ones alone: sent again, none counts twice.
     """
     source = record.partition
     kept = record.value if rest is None else rest
@@ -64,7 +64,7 @@ def pending(spec: Spec, bus: Bus) -> list[DeadLetter]:
         try:
             letter = dead_letters.decode(record.value, record.headers)
         except WireError:
-            continue  # not written by streaminfer; there is no source to send it back to
+            continue  # not written by streaminfer, so it has no source to be sent back to
         found[letter.key] = letter
     return sorted(
         (letter for letter in found.values() if letter.retried_key not in retried),
@@ -101,7 +101,7 @@ def newest(spec: Spec, bus: Bus, since: Mapping[int, int] | None = None) -> Iter
 
 
 class Holding(NamedTuple):
-    """Of the newest dead letters: how many there are, how many have a key, and of how many nobody can tell."""
+    """The newest dead letters: how many there are, how many have a key, and how many may have it."""
 
     letters: int
     with_key: int
@@ -109,14 +109,14 @@ class Holding(NamedTuple):
 
 
 def with_key(spec: Spec, bus: Bus, key: str) -> Holding:
-    """Whether dead letters have a key, by the keys of their records, or by their values where these are JSON."""
+    """Whether dead letters have a key, by the keys of their records, or by their values if these are JSON."""
     label = key.encode()
     counts = Counter(_has_key(spec, letter, label) for letter in newest(spec, bus))
     return Holding(counts.total(), counts[True], counts[None])
 
 
 def _has_key(spec: Spec, letter: DeadLetter, label: bytes) -> bool | None:
-    """None if nobody can tell: the value is not JSON, or a row without names that has the text of the key."""
+    """None if it cannot be known: the value is not JSON, or a row without names that has the text of the key."""
     if letter.source_key == label:
         return True
     try:
@@ -131,8 +131,8 @@ def _has_key(spec: Spec, letter: DeadLetter, label: bytes) -> bool | None:
 def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
     """Sends data events again, each with its mark in one transaction, so that none is sent twice; yields counts.
 
-    Letters of other topics (increments that could not be read), of partitions that never were, and those that have
-    only a part of their record stay where they are. Raises NotOurs if the data topic is external.
+    Some letters stay: those of other topics (increments that could not be read), of partitions that never existed, and
+    those that have only a part of their record. Raises NotOurs if the data topic is external.
     """
     data = names.own_data_topic(spec)
     partitions = len(bus.starts(data))

@@ -60,7 +60,7 @@ class Tally:
             self.add(each.first, each.example, each.count, each.differ)
 
     def reasons(self) -> list[Counted]:
-        """The commonest first; of those that are as common, by their texts."""
+        """The commonest first; equally common ones by their texts."""
         found = [
             Counted(each.count, dead_letters.several(each.first) if each.differ else each.first, each.example)
             for each in self._groups.values()
@@ -69,7 +69,7 @@ class Tally:
 
     @property
     def commonest(self) -> str:
-        """The most common reason with its count, for a line about all; empty where nothing was refused."""
+        """The most common reason with its count, for a line about all; empty if nothing was refused."""
         found = self.reasons()
         return f"{found[0].reason} ({found[0].count:,})" if found else ""
 
@@ -81,7 +81,7 @@ class Judge:
     """
 
     def __init__(self, spec: Spec, schemas: Schemas = DECLARED) -> None:
-        # Whatever id our own records get, their schema is the spec's: nobody need be asked.
+        # Whatever id our own records get, their schema is the spec's: no registry need be asked.
         self._format = format_of(spec, replace(schemas, lookup=lambda _: spec.event_schema))
 
     def refused(self, outputs: Sequence[Output]) -> Tally:

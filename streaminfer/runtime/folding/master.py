@@ -66,7 +66,7 @@ class Master:
                 self._commit(shard)
 
     def reset(self) -> None:
-        """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
+        """After an error of a commit it is not known what the bus has: forget, fence again, restore."""
         self._metrics.errors.inc()
         for partition, shard in self._shards.items():
             self._member.pause(partition)
@@ -97,7 +97,7 @@ class Master:
             self._skip_removed(error)
             return
         self._polled = True
-        self._reassign(polled)  # first of all: a shard that is no longer ours must not be there after an error
+        self._reassign(polled)  # first of all: after an error, no shard of another master may be left here
         for part in polled.slices:
             shard = self._shards.get(part.partition)
             if shard is None:

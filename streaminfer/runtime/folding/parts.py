@@ -11,7 +11,7 @@ from streaminfer.wire.errors import BadValue
 from streaminfer.wire.increments import Part
 
 MAX_BYTES: Final = 256 << 20
-"""Of all unfinished increments; beyond that the oldest goes, and its worker makes it again."""
+"""Bytes of all unfinished increments; beyond that the oldest goes, and its worker makes it again."""
 OVERHEAD: Final = 4096
 """Bytes that an unfinished increment takes beside its statistics."""
 

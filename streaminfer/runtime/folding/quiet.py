@@ -1,4 +1,4 @@
-"""When the data has come to rest: where every pass over it ends, and when a pooled prior is fitted for good."""
+"""When the data has come to rest: then the ends of passes are fixed, and a pooled prior is fitted for good."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rest:
         return ends if rested or ends == self._marks() else None
 
     def _reached(self, frontier: int | None, end: int) -> bool:
-        """Whether a frontier has come to an end, or to where the next minibatch is not full and nothing lingers."""
+        """Whether a frontier has come to an end, or to a last minibatch that is not full while nothing lingers."""
         if frontier is None:
             return False
         minibatch = self._spec.inference.minibatch

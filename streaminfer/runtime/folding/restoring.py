@@ -1,4 +1,4 @@
-"""Restores a table from the log: the newest snapshot of which the log has all, and what stands in its way."""
+"""Restores a table from the log: the newest snapshot that the log has as a whole, and what stands in its way."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def place_or_none(key: bytes | None) -> key_records.RowPlace | None:
 class Restoring:
     """Reads the posterior, then what the table keeps beside it; `step` until it gives a result.
 
-    One reading gives manifest and rows: in two, who fences this master might write between them. A million keys take
+    One reading gives manifest and rows: between two, a master that fences this one might write. A million keys take
     longer than a member may be silent, so its master polls between the steps. If something is in the way, more readings
     go to the manifests before it. To go on from an older snapshot is safe: its frontier is the truth, so all events
     after it are read again.
@@ -77,7 +77,7 @@ class Restoring:
         self, spec: Spec, bus: Bus, table: Table, store: Store | None, owner: Owner, schemas: Schemas, shard: int,
         start_over: bool,
     ) -> None:  # fmt: skip
-        """With `start_over` a posterior of which no whole snapshot is left starts from the prior."""
+        """With `start_over` a posterior that has no whole snapshot left starts from the prior."""
         self._spec, self._bus, self._table, self._store = spec, bus, table, store
         self._owner, self._schemas, self._start_over = owner, schemas, start_over
         self._posterior = Partition(names.topic(spec, "posterior"), shard)
@@ -85,13 +85,13 @@ class Restoring:
         self._teller = Teller(log)
         self._wholes: list[int] = []
         self._why: Fatal | None = None
-        """Why the newest snapshot is not restored; then `_back` is where the reading of another ends."""
+        """Why the newest snapshot is not restored; then the reading of another ends at `_back`."""
         self._aside: list[InTheWay] = []
         self._newest_row = 0
         self._in_the_way: list[InTheWay] = []
         self._leftovers: list[Output] = []
         self._left = 0
-        """Of the records that one step reads."""
+        """Records that this step may still read."""
         self._opened: int | None = None
         """The version that the store was opened for."""
         self._open_reader(self._end)
@@ -209,7 +209,7 @@ class Restoring:
             bad = [each.found.record.offset for key, each in self._junk.items() if place_or_none(key)]
             self._wholes = [each for each in self._wholes if each < min(bad, default=self._end)]
             if isinstance(error, Misfit) and self._wholes:
-                self._wholes.pop()  # that of the newest snapshot, of which something is missing
+                self._wholes.pop()  # that of the newest snapshot, which is not whole
             self._wholes = self._wholes[-MOST_OLDER:]
         elif self._back == 0:
             raise self._why

@@ -55,7 +55,7 @@ class Shard:
         schemas: Schemas = DECLARED,
         start_over: bool = False,
     ) -> None:
-        """With `start_over` a posterior of which no whole snapshot is left starts from the prior."""
+        """With `start_over` a posterior that has no whole snapshot left starts from the prior."""
         self._spec, self._bus, self._metrics, self._schemas = spec, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "increments"), index)
         self._data = names.data_topic(spec)
@@ -121,9 +121,9 @@ class Shard:
     def meet_partitions(self, now: float) -> None:
         """Gives every data partition seen for the first time its log start as frontier.
 
-        Where times matter it is met now, in seconds since 1970: a first event that is later cannot be right.
+        If times matter, the time at which it is met is now, in seconds since 1970: a later first event cannot be right.
 
-        The topic's id is read first: with the start of another topic than that, workers would find it wrong.
+        The topic's id is read first: workers would find a start wrong that belongs to another topic than the id.
         """
         before, again = self.snapshot, method_of(self._spec.inference).passes
         topic_id = incarnation.check(self._spec, self._bus, [before])
@@ -230,7 +230,7 @@ class Shard:
         log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
 
     def _tell_uneven(self) -> None:
-        """Once, where both the data and what is folded of it are uneven: a partition may only be behind."""
+        """Once, if both the data and what is folded of it are uneven: a partition may only be behind."""
         forget = self._spec.inference.forget
         found = None if self._told_uneven else unevenness(forget, self._ends)
         if found is not None and unevenness(forget, self.snapshot.frontier.positions) is not None:
@@ -246,7 +246,7 @@ class Shard:
     def commit(self, member: Member | None, now_ms: int) -> None:
         """Publishes snapshot, rows, what is kept, dead letters and the group's position in one transaction.
 
-        Without a member, as who repairs is none, the position stays where it is.
+        Without a member, as in a repair, the group's position does not change.
         """
         table = self.table
         if self._store is not None or table.row_size:

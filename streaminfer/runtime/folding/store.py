@@ -46,7 +46,7 @@ class Store:
         return key_columns.MAX_BYTES // 8 if self._keeping.columns else self._spec.model.size
 
     def open(self, version: int) -> None:
-        """Starts to read what the snapshot of a version has. Nobody else can write it any more."""
+        """Starts to read what the snapshot of a version has. No other master can write it any more."""
         self.close()
         parts = vectors.n_pieces(self._size, self._bus.max_record_bytes - panes.ENVELOPE)
         self._shelf = Shelf(

@@ -1,4 +1,4 @@
-"""Where a reader begins that needs no rows: at the newest manifest, however many rows there are before it."""
+"""The start for a reader that needs no rows: the newest manifest, however many rows there are before it."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def _version(spec: Spec, rows: Versions, record: Record, schemas: Schemas) -> in
     except WireError:
         return 0
     except OtherSpec:
-        return LARGEST  # who reads it says so
+        return LARGEST  # its reader says so
     return 0 if found is None else found.version

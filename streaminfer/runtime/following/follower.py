@@ -1,4 +1,4 @@
-"""Follows the posterior topic: the newest complete snapshot, whoever asks."""
+"""Follows the posterior topic: the newest complete snapshot, for any reader."""
 
 from __future__ import annotations
 

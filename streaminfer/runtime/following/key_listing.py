@@ -25,7 +25,7 @@ class KeySummary(NamedTuple):
 
 
 class PageRows(SomeRows):
-    """The smallest keys after one; `bound` is there where larger ones were let go, and they are all above it."""
+    """The smallest keys after one; if larger ones were let go, they are all above `bound`."""
 
     def __init__(self, spec: Spec, after: bytes, limit: int, schemas: Schemas = DECLARED) -> None:
         super().__init__(spec, (), schemas)

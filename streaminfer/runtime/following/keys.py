@@ -34,7 +34,7 @@ class KeyFollower:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The key as of the newest manifest; one that is not there is None, or what all keys start from is fitted."""
+        """The key as of the newest manifest. A key without events is None, or has a prior that is fitted to others."""
         manifest = self._follower.snapshot
         found = None if manifest is None else _as_of(self._spec, manifest, self._rows.held.get(self._label))
         return found if found is not None and (found.n_events > 0 or self._spec.pooled) else None
@@ -83,7 +83,7 @@ class KeyedSnapshots:
 
 
 def _as_of(spec: Spec, manifest: Snapshot, rows: Mapping[int, Row] | None) -> Snapshot:
-    """A key as of a manifest of its shard; one that nobody has met is what all keys start from."""
+    """A key as of a manifest of its shard; one without events is what all keys start from."""
     if not rows:
         return unseen(spec, manifest)
     clocks = {

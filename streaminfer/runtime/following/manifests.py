@@ -40,9 +40,10 @@ def assembler(spec: Spec, schemas: Schemas = DECLARED) -> Assembler:
 
 
 def check_readable(spec: Spec, records: Iterable[bytes], schemas: Schemas = DECLARED) -> None:
-    """Raises WireError if nobody could restore the snapshot that these records are.
+    """Raises WireError if no reader could restore the snapshot that these records are.
 
-    That its statistics give a posterior the fold has said: to compute it again would take as long as a snapshot does.
+    The fold has made sure that its statistics give a posterior: to compute it again would take as long as a snapshot
+    does.
     """
     reading = assembler(spec, schemas)
     if [reading.add(record) for record in records][-1] is None:

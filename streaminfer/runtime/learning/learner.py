@@ -58,7 +58,7 @@ class Learner:
         schemas: Schemas,
         batches: VisitedBatches | None = None,
     ) -> None:
-        """`batches` where a later visit must know what the posterior has of a batch."""
+        """`batches` if a later visit must know what the posterior has of a batch."""
         self._spec, self._shards, self._passes, self._identity = spec, shards, passes, identity
         self._batches = batches
         self._format = format_of(spec, schemas)
@@ -68,7 +68,7 @@ class Learner:
     def learn(self, batch: Minibatch, reached: Reached = ()) -> list[Learned]:
         """A minibatch's dead letters and its increment on the newest base, or one for each shard of keys.
 
-        `reached` is what its partition has reached before it, where times matter.
+        `reached` is the time that its partition has reached before it, if times matter.
         """
         records, faulty = batch.records, []
         if Unreadable in set(map(type, records)):

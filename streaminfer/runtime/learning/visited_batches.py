@@ -29,7 +29,7 @@ class VisitedBatches:
     """Follows the topic that masters keep batches on, one pass behind: so every batch is as the last pass left it.
 
     Each batch is committed with its snapshot. So when a worker sees a snapshot of a new pass, all batches of the pass
-    before are on the topic, or become visible soon: Kafka ends a transaction partition by partition. Within a pass a
+    before are on the topic, or become visible soon, as Kafka ends a transaction partition by partition. Within a pass a
     batch changes only by the increment that is made of it here.
     """
 
@@ -43,7 +43,7 @@ class VisitedBatches:
         self._epoch = 0
         self._teller = Teller(log)
         self._end: int | None = None
-        """Where the batches of the passes before end on the topic, once that is known."""
+        """The end on the topic of the batches of the passes before, once that is known."""
 
     def ready(self, epoch: int) -> bool:
         """Whether all is known that passes before this one have left; each call reads on until it is."""

@@ -44,7 +44,7 @@ CHECK_INTERVAL = 1.0
 SNAPSHOT_WAIT = 0.02
 """Seconds between looks for a snapshot without which there is nothing to do."""
 MARK_INTERVAL = 0.1
-"""Seconds between looks for the ends that `up --until-idle` waits for, where nothing lingers."""
+"""Seconds between looks for the ends that `up --until-idle` waits for, if nothing lingers."""
 
 
 class Worker:
@@ -196,7 +196,7 @@ class Worker:
                 "Use a new spec name for a new log."
             )
         if self._kind.together and self._shards.snapshot is None:
-            return  # what was read before the gap needs rows that are not there yet
+            return  # what was read before the gap needs rows that have not come yet
         tape = self._tapes[error.partition]
         outputs: list[Learned] = []
         if self._passes.keeps_batches(tape):
@@ -281,8 +281,8 @@ class Worker:
     def _publish(self, learned: list[Learned]) -> None:
         """Dead letters are durable before the increment that passes them; increments before they count as sent.
 
-        What was read before this look at the topic's id is of the topic that the frontier is of: looked at only
-        earlier, it might be of one that was made anew in between.
+        The topic's id is looked at after the reading: so what was read is of the topic that the frontier belongs to.
+        With an earlier look it might be of a topic that was made anew in between.
         """
         incarnation.check(self._spec, self._bus, self._shards.snapshots)
         store.publish(self._bus, [letter for each in learned for letter in each.letters])

@@ -44,7 +44,7 @@ def converters(spec: Spec, header: Sequence[str]) -> list[Converter]:
 
 
 def _read(kinds: set[Any]) -> Converter:
-    """Of a column that fields of these kinds read: a key may be a number of the model too, and then it is a number."""
+    """Reads a column of fields of these kinds; a key that is also a number of the model is a number."""
     if "tokens" in kinds:
         return _words
     if kinds == {"binary"}:
@@ -77,10 +77,10 @@ def _words(text: str) -> str:
 
 
 def looks(text: str) -> str:
-    """A number where the text is one and nothing of it would be lost; else the text.
+    """A number if the text is one and nothing of it would be lost; else the text.
 
-    So codes stay what they are: leading zeros, a plus sign, whole numbers beyond 2^53, and 12e4, whose exponent has no
-    sign and whose number no point.
+    So codes stay what they are: leading zeros, a plus sign, whole numbers beyond 2^53, and 12e4, which has no sign in
+    the exponent and no decimal point.
     """
     if _SHORT(text):
         return text
@@ -98,7 +98,7 @@ def truth(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """The number that a text is, a whole one where it looks like one; else the text itself."""
+    """The number that a text is, a whole one if it looks like one; else the text itself."""
     if _SHORT(text):
         return text
     try:

@@ -1,7 +1,7 @@
 """Avro object container files, whose blocks are expanded with a bound before an Avro library sees them.
 
-fastavro expands whatever a block says it is. So it is given the same file with every block expanded: a stream that is
-made block by block, with the codec `null` in its header and the blocks' own sync markers, which it checks.
+fastavro expands whatever a block says it is. So it is given the same file with every block expanded. This stream is
+made block by block, with the codec `null` in its header and the blocks' own sync markers, which fastavro checks.
 """
 
 from __future__ import annotations

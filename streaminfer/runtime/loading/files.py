@@ -23,7 +23,7 @@ class FileError(ValueError):
 
 
 class BadFile(ValueError):
-    """What is wrong with a file, for a FileError that says which and where."""
+    """What is wrong with a file, for a FileError that says which file and line."""
 
 
 class Counted:
@@ -53,11 +53,11 @@ class Counted:
 
 
 def read_csv(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
-    """Rows under a header, as JSON objects; values are typed by the model's fields, all others by their look (see
-    `cells`), and the words of a document are what stands between white space. The fields that must be there are those
-    of events, or those that are `needed`.
+    """Rows under a header, as JSON objects. Values are typed by the model's fields, all others by their look (see
+    `cells`); the words of a document are separated by white space. The fields that must be there are those of events,
+    or those that are `needed`.
 
-    What is no number stays a string, and a row of a wrong length becomes a list, which says what is wrong with it:
+    What is not a number stays a string, and a row of a wrong length becomes a list, which says what is wrong with it:
     judging events is the worker's job.
     """
     rows = _csv_rows(lines, file)

@@ -45,6 +45,6 @@ class Expanded(Counted):
 
 @contextmanager
 def lines_of(path: Path) -> Iterator[Counted]:
-    """The lines of a file, expanded where its name says that gzip has made it smaller."""
+    """The lines of a file, expanded if its name says that it is compressed by gzip."""
     with path.open("rb") as stream:
         yield (Expanded if path.name.lower().endswith(ENDING) else Counted)(stream, str(path))

@@ -54,6 +54,6 @@ class Dealer:
 
 
 def _in_turn(made: EventFormat, topic: str, partitions: int, count: int, batch: Sequence[bytes]) -> list[Output]:
-    """Around the partitions from where the first row belongs."""
+    """Around the partitions, from the one that the first row belongs to."""
     first = count // made.events_per_record
     return [Output(topic, value, partition=(first + i) % partitions) for i, value in enumerate(made.encode(batch))]

@@ -35,7 +35,7 @@ BATCH_BYTES: Final = 4 << 20
 
 
 class Progress(NamedTuple):
-    """How far a file is: rows on the bus, bytes read and in all (0: nobody knows)."""
+    """How far a file is: rows on the bus, bytes read and in all (0: not known)."""
 
     rows: int
     bytes_read: int
@@ -45,9 +45,9 @@ class Progress(NamedTuple):
 class Loader:
     """Puts one file onto the data topic of a spec.
 
-    The place (rows so far, a digest of them, whether it is done) is a position of a group named after the file, so a
-    loader that was killed goes on where it stopped, and one that had ended starts from the beginning: loading twice
-    appends twice.
+    The place (rows so far, a digest of them, whether it is done) is a position of a group named after the file. So a
+    loader that was killed goes on at that place. One that had ended starts from the beginning: loading twice appends
+    twice.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Loader:
         give_up_s: float | None = None,
         judged: bool = False,
     ) -> None:
-        """`batch_rows` are the most rows of one commit, where they shall be fewer than usual. `give_up_s` are the
-        seconds without a row on the bus after which Unavailable is raised; None waits for ever. `judged`: whether
-        to count the rows that will be dead letters, which takes about as long as a worker takes to read them."""
+        """`batch_rows` are the most rows of one commit, if they shall be fewer than usual. `give_up_s` are the seconds
+        without a row on the bus after which Unavailable is raised; None waits for ever. `judged`: whether to count the
+        rows that will be dead letters, which takes about as long as a worker takes to read them."""
         self._give_up_s, self._worked_at = give_up_s, time.monotonic()
         self._spec, self._bus, self._path = spec, bus, path
         self._format, self._batch_rows = format_of(spec, schemas), batch_rows
@@ -135,7 +135,7 @@ class Loader:
             yield Progress(count, lines.n_read, total)
 
     def _settle(self, count: int) -> None:
-        """So many rows are on the bus."""
+        """Counts the refused rows of a commit that was uncertain, now that `count` rows are on the bus."""
         if self._uncertain is not None and self._uncertain[0] <= count:
             self.refused.add_all(self._uncertain[1])
         self._uncertain = None

@@ -59,7 +59,7 @@ def read_parquet(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] 
 
 def read_avro(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
     """Records of an Avro object container file, whose schema is checked before anything is read by it."""
-    from streaminfer.runtime.loading.containers import Container  # with its codecs, for which nobody else should wait
+    from streaminfer.runtime.loading.containers import Container  # here, as only this format needs to load its codecs
 
     fields = spec.event_fields if needed is None else needed
     field, unit = _time(fields), 1
@@ -94,7 +94,7 @@ def _why(error: Exception) -> str:
 
 
 def _undated(schema: Any, path: Sequence[str]) -> Any:
-    """A schema with the number at the end of a path as it is: a library fails at a time beyond the year 9999, and one
+    """A schema with the number at the end of a path as it is. A library fails at a time beyond the year 9999, and one
     bad event should not end a file. A type that is only named there stays what it is."""
     if isinstance(schema, list):
         return [_undated(branch, path) for branch in schema]

@@ -1,4 +1,4 @@
-"""Times without a zone in a file are taken as UTC, and whoever loads the file is told so, once."""
+"""Times without a zone in a file are taken as UTC, and the user who loads the file is told so, once."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Misfit(Fatal):
 
 
 def nothing_whole(found: InTheWay) -> Fatal:
-    """The error of a posterior that is there, of which no whole snapshot can be read."""
+    """The error of a posterior that exists, but has no whole snapshot that can be read."""
     return Fatal(
         f"{found}. No whole snapshot is left that this version can read. Starting over would discard the posterior. "
         f"Run the version that wrote it (with the schema registry that it used), or give the spec a new name. {REPAIR}"

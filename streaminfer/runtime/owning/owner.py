@@ -1,4 +1,4 @@
-"""Who owns a part of the state: it fences its predecessors first, and has one commit for all that it writes."""
+"""The owner of a part of the state: it fences its predecessors first, and has one commit for all that it writes."""
 
 from __future__ import annotations
 

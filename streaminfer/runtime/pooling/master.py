@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 READ_S: Final = 0.1
 """Seconds that a step waits for draws."""
+LEAST_S: Final = 0.5
+"""Seconds between two snapshots that nothing waits for: each has all retained draws."""
 CHECK_S: Final = 2.0
 
 
@@ -53,8 +55,7 @@ class PoolingMaster:
         if not self._owns:
             return
         if self._shard is None:
-            arguments = (self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
-            self._shard = SampledShard(*arguments)
+            self._shard = self._open_shard()
         if not self._restored:
             self._restored = self._shard.restored()
             return
@@ -93,9 +94,12 @@ class PoolingMaster:
             self._shard.close()
             self._shard = None
 
+    def _open_shard(self) -> SampledShard:
+        return SampledShard(self._spec, self._settings, self._bus, self._clock, self._metrics, self._schemas)
+
     def _is_due(self, shard: SampledShard) -> bool:
-        waited = self._clock() - self._committed_at >= self._spec.inference.snapshot_ms / 1000
-        return shard.dirty and waited
+        interval = max(LEAST_S, self._spec.inference.snapshot_ms / 1000)
+        return shard.dirty and self._clock() - self._committed_at >= interval
 
     def _commit(self, shard: SampledShard) -> None:
         shard.commit(self._member, self._now_ms())

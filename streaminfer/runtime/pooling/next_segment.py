@@ -28,7 +28,8 @@ class Ends:
         self._topic = names.data_topic(spec)
         forget = spec.inference.forget or {}
         window = forget.get("window_events")
-        self._rule = Rule(**settings.segment, window=None if window is None else int(window))
+        seconds = forget.get("window_seconds")
+        self._rule = Rule(**settings.segment, window=None if window is None else int(window), window_seconds=seconds)
         self._settings = settings
         self._starts: dict[int, int] = {}
         self._ends: dict[int, int] = {}
@@ -54,26 +55,34 @@ class Ends:
     def after(
         self, before: Segment | None, subposterior: int, complete: bool, cut: bool, age_s: float
     ) -> Segment | None:
-        """The next segment of a subposterior, if it is due; `age_s` seconds after the one before was fixed."""
+        """The next segment of a subposterior, if it is due; `age_s` seconds after the one before was fixed.
+
+        A first one without events is due only if `--until-idle` waits for it.
+        """
         share = (subposterior, self._settings.subposteriors)
         spans = segments.spans_of(self._starts, self._ends, share, self._rule.window)
+        there = any(span.end > span.start for span in spans)
         if before is None:
-            there = any(span.end > span.start for span in spans)
-            return Segment(0, spans) if there and self._is_time() else None
+            return Segment(0, spans) if self._is_marked() or (there and self._is_time()) else None
         if not (complete or cut):
             return None
+        if before.size == 0:
+            return Segment(before.number + 1, spans) if there and self._is_time() else None
         new = sum(segments.new_positions(before, spans).values()) > 0
         marked = new and any(self._marks.get(index, 0) > end for index, end in before.ends.items())
         due = cut or marked or segments.is_due(before, spans, self._rule, age_s)
         return Segment(before.number + 1, spans) if due and spans else None
 
-    def n_lost(self, before: Segment | None, after: Segment) -> int:
-        """Positions that retention has removed between two segments."""
-        return segments.n_lost(before, after.spans, self._starts, self._rule.window is not None)
+    def n_lost(self, before: Segment | None, cut: bool) -> int:
+        """Positions that retention has removed since a segment was fixed, which was maybe `cut` by that."""
+        return segments.n_lost(before, self._starts, self._rule.window is not None and not cut)
 
     def _is_time(self) -> bool:
-        """For a first segment: no more is to come, or enough time has passed."""
+        """For the first events: no more are to come, or enough time has passed."""
         now = self._clock()
         waited = self._met_at is not None and now - self._met_at >= PATIENCE_S
-        marked = bool(self._marks) and all(self._ends.get(i, 0) >= end for i, end in self._marks.items())
-        return waited or marked or now - self._changed_at >= QUIET_S
+        return waited or self._is_marked() or now - self._changed_at >= QUIET_S
+
+    def _is_marked(self) -> bool:
+        """Whether all events are there that `--until-idle` waits for."""
+        return bool(self._marks) and all(self._ends.get(i, 0) >= end for i, end in self._marks.items())

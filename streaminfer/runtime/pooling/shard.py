@@ -6,7 +6,7 @@ Restoring is reading again: the newest snapshot says which segments are fixed, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
@@ -18,12 +18,13 @@ from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.next_segment import Ends
 from streaminfer.runtime.telemetry import MasterMetrics
-from streaminfer.sampling import flat, showing
+from streaminfer.sampling import flat, parts_shown, showing
 from streaminfer.sampling.gathering import Gathering
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.showing import Watcher
-from streaminfer.sampling.shown import Fixed, Sampled
+from streaminfer.sampling.showing import Showing, Watcher
+from streaminfer.sampling.shown import Fixed, Sampled, Shown
+from streaminfer.sampling.units import Span
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import described, sampled, start, with_shown
 from streaminfer.variational.held import Held
@@ -46,7 +47,7 @@ class SampledShard:
         size = flat.size(spec.target.shapes)
         self._reader = DrawsReader(spec, settings, size, bus, schemas)
         self._gathered = Gathering(settings, size)
-        self._watcher = Watcher(settings, self._gathered)
+        self._watchers = [Watcher(settings, self._gathered, j) for j in range(settings.subposteriors)]
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
@@ -81,15 +82,37 @@ class SampledShard:
                 self.snapshot = replace(self.snapshot, counts=counts)
 
     def look(self, now_ms: int) -> bool:
-        """Fixes the next segments and shows new draws; whether it must be committed at once."""
-        fixed = self._ends.look() and self._fix(now_ms)
-        return self._show() or fixed
+        """Shows new draws and fixes the next segments; whether it must be committed at once.
+
+        In this order: a segment that is complete is shown before, or with, the one that comes after it.
+        """
+        if self._settings.source == "stream":
+            self._follow()
+            return self._show()
+        shown = self._show()
+        return (self._ends.look() and self._fix(now_ms)) or shown
+
+    def _follow(self) -> None:
+        """The segments of chains that go along the stream, as far as all of a subposterior have come."""
+        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        reached = {j: self._gathered.followed(j) for j in range(self._settings.subposteriors)}
+        fixed = tuple(Fixed(j, each.number, each.spans, 0) for j, each in reached.items() if each is not None)
+        shown = sampled(self.snapshot).shown
+        if fixed == shown.segments:
+            return
+        positions = {span.partition: span.end for each in fixed for span in each.spans}
+        counted = [self._gathered.n_followed(each.subposterior) for each in fixed]
+        n_events, n_dead_lettered, n_lost = (sum(numbers) for numbers in zip(*counted, strict=True))
+        counts = replace(self.snapshot.counts, n_events=n_events, n_dead_lettered=n_dead_lettered, n_lost=n_lost)
+        frontier = replace(self.snapshot.frontier, positions=positions, topic_id=topic_id)
+        followed = with_shown(self.snapshot, replace(shown, segments=fixed))
+        self.snapshot = replace(followed, frontier=frontier, counts=counts)
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""
         topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
         held = {each.subposterior: each for each in sampled(self.snapshot).shown.segments}
-        before, n_lost = dict(held), 0
+        before, n_lost, any_cut = dict(held), 0, False
         for j in range(self._settings.subposteriors):
             last = held.get(j)
             old = None if last is None else Segment(last.number, last.spans)
@@ -99,38 +122,50 @@ class SampledShard:
             new = self._ends.after(old, j, complete, cut, age)
             if new is not None:
                 held[j] = Fixed(j, new.number, new.spans, now_ms)
-                n_lost += self._ends.n_lost(old, new)
+                n_lost, any_cut = n_lost + self._ends.n_lost(old, cut), any_cut or cut
                 log.info("segment %d of subposterior %d: %s positions", new.number, j, f"{new.size:,}")
         if held == before:
             return False
         shown = sampled(self.snapshot).shown
-        shown = replace(shown, segments=tuple(held[j] for j in sorted(held)), cut=n_lost > 0)
+        shown = replace(shown, segments=tuple(held[j] for j in sorted(held)), cut=any_cut)
         counts = replace(self.snapshot.counts, n_lost=self.snapshot.counts.n_lost + n_lost)
         frontier = replace(self.snapshot.frontier, topic_id=topic_id)
         self.snapshot = replace(with_shown(self.snapshot, shown), counts=counts, frontier=frontier)
         return True
 
     def _show(self) -> bool:
-        """Whether there is more to show of the newest segment; of several subposteriors each is shown by itself."""
+        """Whether there is more to show of newest segments."""
         before = sampled(self.snapshot).shown
-        if self._settings.subposteriors > 1 or not before.segments:
+        found = {fixed: self._look(fixed, before) for fixed in before.segments}
+        new = {fixed: each for fixed, each in found.items() if each is not None}
+        if not new:
             return False
-        segment = before.segments[0]
-        found = self._watcher.look(segment.number)
-        if found is None:
-            return False
-        shown = replace(found.shown, segments=before.segments, cut=before.cut)
-        counts = replace(
-            self.snapshot.counts, n_events=found.n_events, n_dead_lettered=found.n_dead_lettered, score=found.score
-        )
-        frontier = replace(
-            self.snapshot.frontier,
-            positions={span.partition: span.end for span in segment.spans},
-            starts={span.partition: span.start for span in segment.spans},
-        )
-        payload = Held(found.statistics, sampled=Sampled(found.draws, shown))
-        self.snapshot = replace(self.snapshot, payload=payload, counts=counts, frontier=frontier)
+        made = parts_shown.together(new, before, self._gathered)
+        shown = replace(made.shown, segments=before.segments, cut=before.cut)
+        payload = Held(made.statistics, sampled=Sampled(made.draws, shown))
+        self.snapshot = replace(self.snapshot, payload=payload)
+        if self._settings.source != "stream":  # along a stream frontier and counts move by themselves
+            self._count(made, [span for fixed in new for span in fixed.spans])
         return True
+
+    def _look(self, fixed: Fixed, before: Shown) -> Showing | None:
+        watcher = self._watchers[fixed.subposterior]
+        found = watcher.look(fixed.number)
+        if found is None and self._settings.source == "stream" and before.segment < fixed.number - 1:
+            return watcher.look(fixed.number - 1)  # chains wait for nobody: it may have ended unseen
+        return found
+
+    def _count(self, made: Showing, spans: Sequence[Span]) -> None:
+        counts = replace(
+            self.snapshot.counts, n_events=made.n_events, n_dead_lettered=made.n_dead_lettered, score=made.score
+        )
+        frontier = self.snapshot.frontier
+        frontier = replace(
+            frontier,
+            positions={**frontier.positions, **{span.partition: span.end for span in spans}},
+            starts={**frontier.starts, **{span.partition: span.start for span in spans}},
+        )
+        self.snapshot = replace(self.snapshot, counts=counts, frontier=frontier)
 
     def commit(self, member: Member, now_ms: int) -> None:
         """Publishes the snapshot and the group's position in one transaction."""

@@ -1,4 +1,4 @@
-"""Records to events with their times, where times matter: what forgetting by time may and may not trust."""
+"""Records to events with their times, if times matter: what forgetting by time may and may not trust."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Intake(NamedTuple):
 
     events: Events
     places: NDArray[np.float64] | None
-    """(n,), where they matter: times in seconds since 1970, or the positions of their records."""
+    """(n,), if they matter: times in seconds since 1970, or the positions of their records."""
     bad: list[Bad]
     stamps: NDArray[np.float64] | None = None
-    """(n,), where there are keys: the timestamps of their records, in milliseconds since 1970."""
+    """(n,), if there are keys: the timestamps of their records, in milliseconds since 1970."""
     reached: Reached = ()
-    """Where times matter, what the partition has reached with these events."""
+    """The time that the partition has reached with these events, if times matter."""
     n_ahead: int = 0
     """Events whose time was too far ahead of that, and counts as of it."""
 

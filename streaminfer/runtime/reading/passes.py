@@ -28,7 +28,7 @@ class Passes:
         return n_epochs == 1 or (snapshot is not None and snapshot.frontier.epoch == n_epochs - 1)
 
     def at_end(self, tape: Tape, position: int | None = None) -> bool:
-        """Whether a position, or all that was read, is where this pass ends and another must come first."""
+        """Whether a position, or all that was read, is at the end of this pass and another must come first."""
         end = None if self.in_last_epoch() else self.end(tape)
         return end is not None and (tape.end if position is None else position) >= end
 
@@ -37,7 +37,7 @@ class Passes:
         return epochs.is_first(part.epoch, part.begin, self.end(part))
 
     def stop(self, tape: Tape, mark: Position | None = None) -> int | None:
-        """Where a minibatch ends at the latest: at the mark, where passes end, and where a shard stands that is ahead.
+        """The latest end of a minibatch: the mark, the end of passes, or the frontier of a shard that is ahead.
 
         So one that had to be repeated for a shard meets the others again at the next of their frontiers.
         """
@@ -50,7 +50,7 @@ class Passes:
         return min((stop for stop in stops if stop > tape.begin), default=None)
 
     def gaps(self, tape: Tape, start: int) -> list[tuple[int, int]]:
-        """What is lost before a log's start: up to where this pass ends, and apart from it what comes after."""
+        """What is lost before a log's start: up to the end of this pass, and apart from it what comes after."""
         end = self.end(tape)
         if end is None or not tape.end < end < start:
             return [(tape.end, start)]
@@ -63,7 +63,7 @@ class Passes:
     def check_whole(self, batch: Minibatch, stop: int | None = None) -> None:
         """Raises Fatal if a minibatch that is to be visited again ends for its size.
 
-        Where that is depends on its records: if one of them was gone at the next visit, it would be another batch.
+        That end depends on its records: if one of them was gone at the next visit, it would be another batch.
         """
         inference = self._spec.inference
         if not method_of(inference).keeps_batches or inference.n_epochs == 1 or batch.end in {stop, self.end(batch)}:
@@ -75,7 +75,7 @@ class Passes:
             )
 
     def next_batch(self, tape: Tape, start: int) -> int:
-        """Where the first batch begins of which nothing is lost; in the first pass they end at multiples."""
+        """The first position of the first batch that has lost nothing; in the first pass they end at multiples."""
         minibatch = self._spec.inference.minibatch
         whole = -(-start // minibatch) * minibatch
         end = self.end(tape)

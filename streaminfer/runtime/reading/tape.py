@@ -1,4 +1,4 @@
-"""What a worker has read of one data partition and not yet published, and where it is cut into minibatches."""
+"""What a worker has read of one data partition and not yet published, and how it is cut into minibatches."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Tape:
         self.ahead: deque[int] = deque()
         """The ends of published minibatches that the frontier has not reached."""
         self.time_reached: Reached = ()
-        """Where times matter, what the partition had reached at `begin`, or at the minibatch that was cut last."""
+        """The time that the partition had reached at `begin`, or at the last cut, if times matter."""
         self._records: deque[Record] = deque()
         self._bytes = 0
         self._since = 0.0
 
     def extend(self, part: Slice, now: float) -> None:
-        """Takes what a poll read; it begins where the tape ends."""
+        """Takes what a poll read; it begins at the end of the tape."""
         if part.begin != self.end:
             raise ValueError(f"{part.partition}: a slice from {part.begin} does not continue a tape to {self.end}")
         if self.begin == self.end:
@@ -65,7 +65,7 @@ class Tape:
         return self._take(boundary, now)
 
     def flush(self, now: float, stop: int | None = None) -> Minibatch | None:
-        """All that is there, due or not; what is after `stop` is of the next minibatch."""
+        """All that was read, due or not; what is after `stop` belongs to the next minibatch."""
         if self.end == self.begin:
             return None
         return self._take(self.end if stop is None or stop <= self.begin else min(self.end, stop), now)
@@ -77,7 +77,7 @@ class Tape:
         self.begin = self.end = position
 
     def due_in(self, linger: float, now: float) -> float:
-        """Seconds until `linger` cuts, infinite where nothing waits or it never does."""
+        """Seconds until `linger` cuts, infinite if nothing waits or it never does."""
         if linger <= 0 or self.begin == self.end:
             return float("inf")
         return max(0.0, self._since + linger - now)

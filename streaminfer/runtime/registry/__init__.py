@@ -1,1 +1,1 @@
-"""A schema registry with the Confluent API: where it is, talking to it, what it says of a schema."""
+"""A schema registry with the Confluent API: its address, requests to it, what it says of a schema."""

@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 _KEPT: Final = ("symbols", "size")
-"""Attributes that decide how bytes are read, besides names and types; docs, defaults and logical types do not."""
+"""Attributes that decide how bytes are read, like names and types; docs, defaults and logical types do not."""
 
 
 def same(one: str, other: str) -> bool:

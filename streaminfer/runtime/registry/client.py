@@ -15,7 +15,8 @@ _NOT_THERE = frozenset((40401, 40402, 40403))
 MAX_VERSIONS = 20
 """Versions of a subject that are looked at, from the newest on."""
 ATTEMPTS = 3
-"""Of several who register at the same time Apicurio answers some as if they brought another schema: they ask again."""
+"""If several clients register at the same time, Apicurio answers some as if they brought another schema: they ask
+again."""
 
 
 class _Conflict(RegistryError):
@@ -119,7 +120,7 @@ class Registry:
         return found
 
     def _ask(self, method: str, path: str, schema: str | None = None) -> Answer | None:
-        """An answer of success; None if the subject, version or schema is not there."""
+        """An answer of success; None if the subject, version or schema does not exist."""
         document: dict[str, Any] | None = None if schema is None else {"schema": schema}
         answer = self._conversation.ask(method, path, document)
         if answer.status == 404 and answer.code in _NOT_THERE:

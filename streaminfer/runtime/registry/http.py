@@ -16,7 +16,7 @@ from streaminfer.runtime.service import Fatal
 
 DEADLINE_S: Final = 8.0
 MAX_BYTES: Final = 1 << 20
-"""Of an answer; our largest schema has some thousands."""
+"""Bytes of an answer; our largest schema has some thousands."""
 MAX_TEXT: Final = 500
 """Characters of the registry's own words in a message."""
 PATH_HINT: Final = "is the path right? Apicurio's is /apis/ccompat/v7"
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The value where it is an object; an empty one otherwise, which has nothing that anybody looks for."""
+        """The value if it is an object; otherwise an empty one, in which nothing is found."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property
@@ -50,14 +50,14 @@ class Answer(NamedTuple):
 
 
 class Conversation:
-    """Requests to one registry. Redirects are not followed: credentials go where the user said, and nowhere else."""
+    """Requests to one registry. Redirects are not followed: credentials go to the user's address, and nowhere else."""
 
     def __init__(self, settings: Settings, deadline_s: float = DEADLINE_S) -> None:
         self._settings = settings
         self._deadline = time.monotonic() + deadline_s
 
     def ask(self, method: str, path: str, document: dict[str, Any] | None = None) -> Answer:
-        """One request; raises RegistryUnavailable if another try may help, RegistryError where none does."""
+        """One request; raises RegistryUnavailable if another try may help, RegistryError if it cannot."""
         try:
             status, data = self._exchange(method, path, document)
         except ssl.SSLCertVerificationError as error:
@@ -83,7 +83,7 @@ class Conversation:
         return f"schema registry {self._settings.url} ({URL}) {what}"
 
     def words(self, value: object) -> str:
-        """What came from outside, for a message: bounded, printable, without our secrets even where they are echoed."""
+        """What came from outside, for a message: bounded, printable, without our secrets even if they are echoed."""
         text = str(value)
         for secret in self._settings.secrets:
             text = text.replace(secret, "***")

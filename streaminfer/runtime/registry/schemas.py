@@ -1,7 +1,7 @@
 """The schemas of a spec's topics in the registry that the environment names, if it names one.
 
-Asked once, at the start: a registry that goes away later disturbs nobody. Only the schemas of Avro events are asked for
-when the first event of an id comes, and again after a while where nobody knew it.
+It is asked once, at the start: nothing needs it later. Only the schemas of Avro events are asked for when the first
+event of an id comes, and again after a while if it was not known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Registered(NamedTuple):
 
 
 def prepare(spec: Spec, bus: Bus) -> Schemas:
-    """For those who write: makes the topics that are missing, registers their schemas, gives the ids to write."""
+    """For writers: makes the topics that are missing, registers their schemas, gives the ids to write."""
     settings_from()  # what cannot work is told before anything is made
     names.create_topics(spec, bus)
     registry = _registry()
@@ -49,7 +49,7 @@ def prepare(spec: Spec, bus: Bus) -> Schemas:
 
 
 def for_events(spec: Spec, bus: Bus) -> Schemas:
-    """For those who write events alone: registers their schema where they have one, and gives its id."""
+    """For writers of events alone: registers their schema if they have one, and gives its id."""
     registry, text = _registry(), _texts(spec).get("events")
     if registry is None or text is None:
         return Schemas()
@@ -57,7 +57,7 @@ def for_events(spec: Spec, bus: Bus) -> Schemas:
 
 
 def look_up(spec: Spec, bus: Bus, topics: Iterable[str]) -> Schemas:
-    """For those who only read: the ids that records of some topics may have. Registers nothing."""
+    """For readers: the ids that records of some topics may have. Registers nothing."""
     registry = _registry()
     if registry is None:
         return Schemas(earlier=earlier_ids())
@@ -110,7 +110,8 @@ def _known(registry: Registry, spec: Spec, bus: Bus, topics: Iterable[str]) -> d
 def _with_ids(
     written: Mapping[str, int], found: Mapping[str, Known], lookup: Callable[[int], str | None] | None = None
 ) -> Schemas:
-    """With what may be read besides the ids that are written: all that the registry or the environment says is ours."""
+    """With what may be read in addition to the ids that are written: all that the registry or the environment says is
+    ours."""
     earlier = earlier_ids()
     same = {topic: earlier.get(topic, frozenset()) for topic in {*earlier, *found}}
     same |= {topic: same[topic].union(ids.same) for topic, ids in found.items()}
@@ -121,7 +122,7 @@ def _registry(deadline_s: float | None = None) -> Registry | None:
     settings = settings_from()
     if settings is None:
         return None
-    # Here, so that who has no registry does not wait for HTTP and TLS to be loaded.
+    # Here, so that a process without a registry does not wait for HTTP and TLS to be loaded.
     from streaminfer.runtime.registry.client import Registry
     from streaminfer.runtime.registry.http import DEADLINE_S, Conversation
 

@@ -1,4 +1,4 @@
-"""Where a schema registry is and how to get in: from the environment only."""
+"""The address of a schema registry and its credentials: from the environment only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settings:
     authorization: str | None = field(default=None, repr=False)
     """The header that lets us in."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must not be in any message, whoever writes it."""
+    """What must not be in any message."""
     ca_file: str | None = None
 
     @property

@@ -48,7 +48,7 @@ class Course:
         self._prepared: Prepared | None = None
         self._chain: Chain | None = None
         self._drawn: list[Drawn] = []
-        self._committed = (0, 0)
+        self._committed = (state.block, state.step) if self.begun else (0, 0)
         """Block and step of the last commit."""
         self._ended: str | None = None
         """The phase in which the segment has ended without a chain."""
@@ -57,7 +57,7 @@ class Course:
     def dirty(self) -> bool:
         """Whether there is something that is not committed."""
         if self._chain is None:
-            return self._ended is not None
+            return self._ended is not None and not (self.begun and self._state.phase == self._ended)
         return not self.begun or (self._chain.block, self._chain.step) != self._committed
 
     @property
@@ -100,7 +100,6 @@ class Course:
         if work.about.n_events:
             self._prepared = work.prepared(self._unit)
             self._chain = self._started(self._prepared)
-            self._committed = (self._chain.block, self._chain.step)
         else:
             log.warning("segment %d has no good event", work.segment.number)
             self._ended = "done"
@@ -119,7 +118,12 @@ class Course:
                 return False
             before = self._state.frontier
             self._news = NewEvents(self._spec, self._bus, self._target, work.segment, before, draws, self._schemas)
-        return not self._news.step(0.0)
+        try:
+            return not self._news.step(0.0)
+        except Removed as error:  # the rows are here, so the chain goes on
+            log.warning("segment %d: not all new events can be scored or judged: %s", work.segment.number, error)
+            self._news.close()
+            return False
 
     def _started(self, prepared: Prepared) -> Chain:
         """The chain where its state is, or at the start of the segment."""
@@ -133,11 +137,13 @@ class Course:
         """Where the chain was at the end of the segment before; None if it is a first one."""
         if not len(self._state.values):
             return None
-        return chains.kernel_of(prepared).position(chains.unpacked(prepared, self._state.values))
+        return chains.last_position(prepared, self._state.values, self._state.n_events)
 
     def reached(self) -> SamplerState:
-        """The state as it is now."""
+        """The state as it is now; that of a chain which is cut after its first commit stays what it is."""
         work, chain, about = self.work, self._chain, self.work.rows.about
+        if self.begun and self._ended is not None:
+            return replace(self._state, phase=self._ended)
         now = replace(
             self._state,
             segment=work.segment.number,
@@ -164,7 +170,7 @@ class Course:
 
     def draws(self, now: SamplerState) -> tuple[Draws, int]:
         """The draws since the last commit, maybe none, which also say how far the chain is; and their first block."""
-        block, step = self._committed if self._chain is not None else (0, 0)
+        block, step = self._committed
         drawn, setup, size = self._drawn, self.work.setup, flat.size(self._target.shapes)
         news = None if self.begun else self._news
         made = Draws(
@@ -190,6 +196,9 @@ class Course:
             n_scored=0 if news is None else news.n_scored,
         )
         return made, block
+
+    def before_commit(self) -> None:
+        """Nothing: dead letters of the segment were written before its first block."""
 
     def committed(self, now: SamplerState) -> None:
         """All of this is on the bus."""

@@ -14,6 +14,8 @@ from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.sampling.unit import OwnedUnit
 from streaminfer.runtime.telemetry import SamplerMetrics
+from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.tables import draws
 from streaminfer.variational.snapshot import Snapshot
@@ -111,15 +113,18 @@ class Sampler:
         """Fence and restore, a part at a time."""
         unit = self._restoring.get(partition)
         if unit is None:
-            arguments = (self._spec, self._settings, self._target, self._bus, partition.index, self._schemas)
-            unit = self._restoring[partition] = OwnedUnit(*arguments)
+            unit = self._restoring[partition] = self._open_unit(partition.index)
         if unit.restored():
             self._units[partition] = self._restoring.pop(partition)
             self._committed_at[partition] = self._clock()
 
+    def _open_unit(self, number: int) -> OwnedUnit:
+        return OwnedUnit(self._spec, self._settings, self._target, self._bus, number, self._schemas)
+
     def _work_on(self) -> bool:
         """Whether any unit has more to do; they work in turn until the slice of time is over."""
         active = [unit for unit in self._units.values() if self._begin(unit)]
+        self._give_up(active)
         until, shown = self._clock() + SLICE_S, _shown_by(self._follower.snapshot)
         while active and self._clock() < until:
             for unit in list(active):
@@ -127,10 +132,23 @@ class Sampler:
                     active.remove(unit)
         return bool(active)
 
+    def _give_up(self, active: list[OwnedUnit]) -> None:
+        """Closes work that no chain here needs any more: other processes may wait for the rows that it reads."""
+        owned = {each: Unit.numbered(each.index, self._settings).subposterior for each in self._owned}
+        needed = {unit.unit.subposterior for unit in active}
+        needed |= {subposterior for each, subposterior in owned.items() if each not in self._units}
+        for subposterior, work in list(self._work.items()):
+            whole = work.rows.about is not None and subposterior in owned.values()
+            if subposterior not in needed and not whole:
+                self._work.pop(subposterior).close()
+
     def _begin(self, unit: OwnedUnit) -> bool:
-        """Gives a unit the work of the newest segment, if it is not through with it."""
+        """Gives a unit the work of the newest segment, if it is not through with it; or the stream."""
+        if self._settings.source == "stream":
+            unit.go_along(self._clock)
+            return True
         newest, subposterior = self._follower.snapshot, unit.unit.subposterior
-        segment = None if newest is None else draws.segment_of(newest, subposterior)
+        segment = None if newest is None else self._segment_for(unit, newest)
         if newest is None or segment is None or not unit.wants(segment):
             return False
         work = self._work.get(subposterior)
@@ -143,6 +161,10 @@ class Sampler:
             log.info("segment %d: %s positions", segment.number, f"{segment.size:,}")
         unit.begin(work)
         return True
+
+    def _segment_for(self, unit: OwnedUnit, newest: Snapshot) -> Segment | None:
+        """The newest that is fixed: nothing of a segment is drawn before its manifest is on the bus."""
+        return draws.segment_of(newest, unit.unit.subposterior)
 
     def _commit_due(self) -> None:
         now = self._clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +13,7 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
+from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
 from streaminfer.runtime.service import Fatal
@@ -29,6 +31,11 @@ from streaminfer.wire.avro import Schemas
 log = logging.getLogger(__name__)
 
 
+def _digest(known: str) -> str:
+    """A few letters for a file's name."""
+    return blake2b(known.encode(), digest_size=8).hexdigest()
+
+
 class SegmentRows:
     """The rows of a segment: of a file that is here, or read from the log while the lock is this process's."""
 
@@ -43,13 +50,14 @@ class SegmentRows:
         schemas: Schemas,
     ) -> None:
         self._spec, self._bus, self._target, self._segment, self._schemas = spec, bus, target, segment, schemas
-        known = f"{bus} {spec.fingerprint} {topic_id} {share} {segment}"
-        name = blake2b(known.encode(), digest_size=12).hexdigest()
-        self._file = RowsFile(f"{spec.name}-{segment.number}-{name}", target.columns)
+        self._series = f"{spec.name}-{_digest(f'{bus} {spec.fingerprint} {topic_id} {share}')}"
+        self._file = RowsFile(f"{self._series}-{segment.number}-{_digest(str(segment))}", target.columns)
         self._check: Check | None = None
+        self._found: About | None = None
+        """What the file that is compared should have."""
         self._events: SegmentEvents | None = None
         self._times: list[Vector] = []
-        self._n_bad = 0
+        self._n_bad = self._n_events = 0
         self.about: About | None = None
         """Once the rows are there."""
 
@@ -61,12 +69,19 @@ class SegmentRows:
             self._read(timeout)
         elif self._check is not None:
             self._look()
-        elif (found := self._file.about()) is not None:
-            self._check = Check(self._file, found)
-        elif self._file.lock():
-            self._file.begin(self._segment.size)
-            self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
+        else:
+            with suppress(FileNotFoundError):  # the folder was removed just now: the next call makes it again
+                self._open()
         return self.about is not None
+
+    def _open(self) -> None:
+        """The file that is here, or a new one."""
+        if (found := self._file.about()) is not None:
+            self._check, self._found = Check(self._file.path, found), found
+        elif self._file.lock() and self._file.about() is None:
+            self._file.begin(self._segment.size)
+            self._times, self._n_bad, self._n_events = [], 0, 0
+            self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
 
     @property
     def progress(self) -> str:
@@ -79,18 +94,25 @@ class SegmentRows:
         return self.about is None and self._events is None and self._check is None
 
     def mapped(self) -> Matrix:
-        return self._file.mapped()
+        if self.about is None:
+            raise RuntimeError("the rows are not there yet")
+        rows = self._file.mapped(self.about)
+        scratch.remove_earlier(self._series, self._segment.number)
+        return rows
 
     def _look(self) -> None:
         """Compares a file that was here with its digest."""
-        right = None if self._check is None else self._check.step()
-        if right is None:
+        check = self._check
+        right = None if check is None else check.step()
+        if check is None or right is None:
             return
         self._check = None
-        found = self._file.about()
-        if right and found is not None:
-            self.about = found
-        elif self._file.lock():
+        if right:
+            self._file.compared(check)
+            self.about = self._found
+            return
+        check.close()
+        if self._file.lock():
             log.warning("%s is not what it says: it is read again", self._file.path)
             self._file.remove()
 
@@ -100,7 +122,10 @@ class SegmentRows:
         part = self._events.read(timeout)
         if part is not None:
             self._n_bad += part.n_bad
+            self._n_events += len(part.events)
             if len(part.events):
+                done = self._events.position
+                self._file.expect(self._n_events * (self._segment.size - done) / max(1, done))
                 self._file.add(self._target.rows(part.events))
             if part.times is not None:
                 self._times.append(part.times)
@@ -109,7 +134,7 @@ class SegmentRows:
         if self._spec.inference.by_time:
             self._keep_window()
         self.about = self._file.end(self._n_bad)
-        self._file.close()
+        self._file.unlock()
 
     def _keep_window(self) -> None:
         """Leaves out what is older than the window before the newest event."""
@@ -146,8 +171,8 @@ class SegmentWork:
 
     def read(self, timeout: float) -> bool:
         """Whether the rows are there; each call does a part. Raises Removed."""
-        if self.density is None and self.rows.step(timeout):
-            self.density = Density(self._target, self.rows.mapped(), 1 / self._unit.subposteriors)
+        if self.density is None and self.rows.step(timeout) and (rows := self.rows.mapped()) is not None:
+            self.density = Density(self._target, rows, 1 / self._unit.subposteriors)
         self.progress = self.rows.progress
         return self.density is not None
 
@@ -169,8 +194,7 @@ class SegmentWork:
             return False
         if self.setup is None:
             if self._slices is None:
-                first_unit = self._unit.number - self._unit.chain
-                key = Key(self._settings.seed, "steps", first_unit, self.segment.number)
+                key = Key(self._settings.seed, "steps", self._unit._replace(chain=0).number, self.segment.number)
                 self._slices = setting_up.slices(self.density, self._settings, key, self.segment.number == 0)
             try:
                 self.progress = next(self._slices)

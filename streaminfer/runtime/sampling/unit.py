@@ -7,6 +7,7 @@ last draw that readers can see, with the same numbers.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.sampling.course import Course, Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
+from streaminfer.runtime.sampling.stream import StreamCourse
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.segments import Segment
@@ -44,7 +46,7 @@ class OwnedUnit:
     """Nothing can be done before it is `restored`."""
 
     def __init__(self, spec: Spec, settings: Settings, target: Any, bus: Bus, number: int, schemas: Schemas) -> None:
-        self._spec, self._target, self._bus, self._schemas = spec, target, bus, schemas
+        self._spec, self._settings, self._target, self._bus, self._schemas = spec, settings, target, bus, schemas
         self.unit = Unit.numbered(number, settings)
         self._state_at = Partition(names.topic(spec, "sampler-state"), number)
         self._draws_at = Partition(names.topic(spec, "draws"), number)
@@ -59,7 +61,7 @@ class OwnedUnit:
         """As the bus has it."""
         self._written: str | None = None
         """The token of the set-up that the bus has."""
-        self._course: Course | None = None
+        self._course: Course | StreamCourse | None = None
 
     def restored(self) -> bool:
         """Whether the newest state is here; each call reads on."""
@@ -100,10 +102,16 @@ class OwnedUnit:
 
     def begin(self, work: SegmentWork) -> None:
         """Starts on a segment, or goes on with it."""
-        if self._course is None or self._course.work is not work:
+        if not isinstance(self._course, Course) or self._course.work is not work:
             self._leave()
             arguments = (self._spec, self._bus, self._target, self.unit, self.state, work, self._schemas)
             self._course = Course(*arguments)
+
+    def go_along(self, clock: Callable[[], float]) -> None:
+        """Takes minibatches of the stream as they come."""
+        if self._course is None:
+            arguments = (self._spec, self._settings, self._bus, clock, self.unit, self.state, self._schemas)
+            self._course = StreamCourse(*arguments)
 
     def advance(self, shown: Shown | None) -> bool:
         """Does a part of what is left of the segment; False if there is nothing to do now. Raises Fatal."""
@@ -116,13 +124,15 @@ class OwnedUnit:
 
     @property
     def finished(self) -> bool:
-        """Whether the segment is at its end, so that a commit must come at once."""
+        """Whether the segment has all its draws, so that a commit must come at once."""
         return self._course is not None and self._course.finished
 
     def commit(self, member: Member) -> None:
         """Draws and state in one transaction, which fails if another process owns the unit by now."""
         if self._course is None:
             return
+        self.verify()  # a commit after one that is not in the log would leave its draws out for good
+        self._course.before_commit()
         now, number = self._course.reached(), self.unit.number
         draws, block = self._course.draws(now)
         most = self._bus.max_record_bytes

@@ -17,6 +17,7 @@ class IdleMark:
         self._topic_id = bus.topic_id(topic)
         self.ends = bus.ends(topic)
         self._last_epoch, self._pooled = spec.inference.n_epochs - 1, spec.pooled
+        self._drawn = spec.sampling is not None and spec.sampling.source != "stream"
         group = names.until_idle_group(spec)
         positions = {Partition(topic, index): Position(end) for index, end in self.ends.items()}
         with bus.writer(group) as writer:
@@ -25,15 +26,16 @@ class IdleMark:
     def reached(self, snapshot: Snapshot | None) -> bool:
         """Whether every partition's committed frontier is at its end or beyond, in the last pass, and drawn from.
 
-        A pooled prior must be that of all events. Where a frontier is beyond its end, more have come since, and nobody
-        fits it to those of before. A frontier of another topic, since made anew under its name, has reached nothing.
+        A pooled prior must be that of all events. If a frontier is beyond its end, more events have come since, and the
+        prior is never fitted to those of before. A frontier of another topic, since made anew under its name, has
+        reached nothing.
         """
         if snapshot is None:
             return False
         frontier, counts = snapshot.frontier, snapshot.counts
         if frontier.epoch < self._last_epoch or frontier.topic_id not in {"", self._topic_id}:
             return False
-        if snapshot.payload.sampled is not None and not snapshot.payload.sampled.shown.complete:
+        if self._drawn and not (snapshot.payload.sampled is not None and snapshot.payload.sampled.shown.complete):
             return False
         there = [frontier.positions.get(index, -1) - end for index, end in self.ends.items()]
         fitted = not self._pooled or counts.n_pooled == counts.n_events or any(ahead > 0 for ahead in there)

@@ -45,7 +45,7 @@ class Gain(NamedTuple):
 
 
 class Job:
-    """Runs until `stopping`, or until idle where asked to. `children` may be killed by anybody at any time."""
+    """Runs until `stopping`, or until idle if asked to. `children` may be killed at any time."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Job:
 
     @property
     def progress(self) -> Gain:
-        """What came in since the beginning, by whomever."""
+        """What came in since the beginning, from any worker."""
         if self.follower.snapshot is None:
             return Gain(0, 0)
         then, now = Totals() if self._before is None else self._before.counts, self.follower.snapshot.counts

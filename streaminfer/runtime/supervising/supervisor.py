@@ -86,7 +86,7 @@ class Supervisor:
                 child.process.wait()
 
     def _start(self, child: Child, now: float) -> None:
-        # -P: modules come from where Python is installed, never from the directory the data happens to be in.
+        # -P: modules come from Python's own folders, never from the directory the data happens to be in.
         command = [sys.executable, "-P", "-m", "streaminfer", "run", *child.arguments]
         child.process = subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL)
         child.started_at = now

@@ -69,7 +69,13 @@ def packed(chain: Chain) -> Vector:
 
 def unpacked(prepared: Prepared, numbers: Vector) -> Any:
     """The state of the kernel from numbers; raises ValueError if they are not its own."""
-    return packing.unflatten(kernel_of(prepared).like(prepared), numbers)
+    return packing.unflatten(kernel_of(prepared).like(prepared, prepared.density.n), numbers)
+
+
+def last_position(prepared: Prepared, numbers: Vector, n_events: int) -> Vector:
+    """Where a chain was at the end of an earlier segment of so many events, from the state of its kernel then."""
+    kernel = kernel_of(prepared)
+    return kernel.position(packing.unflatten(kernel.like(prepared, n_events), numbers))
 
 
 def _phase(prepared: Prepared, step: int) -> str:
@@ -86,13 +92,14 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
     """One block of steps; raises Diverged after MOST_UNDONE steps in a row that left the finite numbers."""
     kernel, warmup = kernel_of(prepared), prepared.setup.warmup
     learned = kernel.learns_until(prepared)
-    end = min(each for each in (chain.step + kernel.block, learned, warmup, _end(prepared)) if each > chain.step)
+    length = 1 if prepared.settings.source == "stream" else kernel.block
+    end = min(each for each in (chain.step + length, learned, warmup, _end(prepared)) if each > chain.step)
     rng = prepared.key.generator(chain.block)
     block = kernel.steps(prepared, chain.state, rng, end - chain.step, chain.step < learned)
     if kernel.undone(block.state) >= MOST_UNDONE:
         raise Diverged(
-            f"{MOST_UNDONE} steps in a row left the finite numbers: make inference.step smaller, scale the features, "
-            "or raise the prior's precision"
+            f"inference.step: {MOST_UNDONE} steps in a row left the finite numbers (a first step has the size "
+            f"{prepared.setup.size:.3g}): make steps smaller, scale the features, or raise the prior's precision"
         )
     steps = np.arange(chain.step + 1, end + 1)
     chosen = np.flatnonzero((steps > warmup) & ((steps - warmup) % prepared.setup.thin == 0))

@@ -50,7 +50,7 @@ class Mh(_Exact):
         rule = prepared.settings.step
         return mh.init(prepared.density, position, cov, (rule.size if rule is not None else None) or 1.0)
 
-    def like(self, prepared: Prepared) -> mh.State:
+    def like(self, prepared: Prepared, n_events: int) -> mh.State:  # noqa: ARG002 (the same for all)
         d = prepared.density.dimension
         return mh.State(np.zeros(d), 0.0, mh.Adaptation(0, np.zeros(d), np.zeros((d, d)), 0.0))
 
@@ -68,7 +68,7 @@ class Mala(_Exact):
         size = (rule.size if rule is not None else None) or len(position) ** (-1 / 3)
         return mala.init(prepared.density, position, size)
 
-    def like(self, prepared: Prepared) -> mala.State:
+    def like(self, prepared: Prepared, n_events: int) -> mala.State:  # noqa: ARG002 (the same for all)
         d = prepared.density.dimension
         return mala.State(np.zeros(d), 0.0, np.zeros(d), 0.0, 0)
 
@@ -87,9 +87,9 @@ class Gibbs(_Exact):
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> gibbs.State:
         return gibbs.init(prepared.density, position, rng, self._scan(prepared))
 
-    def like(self, prepared: Prepared) -> gibbs.State:
+    def like(self, prepared: Prepared, n_events: int) -> gibbs.State:
         latent = self._scan(prepared) == "random" and len(prepared.density.target.blocks) > 1
-        return gibbs.State(np.zeros(prepared.density.dimension), np.zeros(prepared.density.n if latent else 0))
+        return gibbs.State(np.zeros(prepared.density.dimension), np.zeros(n_events if latent else 0))
 
     def learns_until(self, prepared: Prepared) -> int:  # noqa: ARG002 (there is nothing to learn)
         return 0

@@ -28,7 +28,7 @@ class _Stochastic:
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:
         return preparing.start(prepared, rng)
 
-    def like(self, prepared: Prepared) -> Any:
+    def like(self, prepared: Prepared, n_events: int) -> Any:  # noqa: ARG002 (the same for all)
         """Without a place: a state of zeros."""
         return self.start(prepared, np.zeros(prepared.density.dimension), np.random.default_rng(0))
 

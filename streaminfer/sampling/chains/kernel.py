@@ -39,8 +39,8 @@ class Kernel(Protocol):
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:
         """The position (d,) of a chain that has none."""
 
-    def like(self, prepared: Prepared) -> Any:
-        """A state with the shapes of all states."""
+    def like(self, prepared: Prepared, n_events: int) -> Any:
+        """A state with the shapes that all states have on a segment of so many events."""
 
     def learns_until(self, prepared: Prepared) -> int:
         """The step up to which a chain learns how to move: its adaptation must end, or diminish."""

@@ -15,7 +15,7 @@ from streaminfer.sampling import flat, labels
 from streaminfer.sampling.chains.setting_up import Setup
 from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.gradients.estimates import Anchor, Gradients, anchor
-from streaminfer.sampling.gradients.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients.minibatches import Minibatches, Passing, Random, Shuffled
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.gradients.schedule import Schedule
 from streaminfer.sampling.kernels.chain import Dynamics
@@ -75,6 +75,8 @@ class Prepared:
 
     @cached_property
     def minibatches(self) -> Minibatches:
+        if self.settings.source == "stream":
+            return Passing(len(self.density.rows))
         n, size = self.density.n, min(self.settings.minibatch or 1, self.density.n)
         return Shuffled(n, size, self.key.of("minibatches")) if self.settings.batches == "shuffled" else Random(n, size)
 

@@ -50,6 +50,15 @@ class Setup(NamedTuple):
     """Likelihoods and gradients of single events that it took."""
 
 
+def of_stream(settings: Settings, first: bool) -> Setup:
+    """That of events that pass by: nothing is known of them, and only a `first` segment has a warm-up."""
+    thin = settings.thin or LEAST_THIN
+    warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
+    size = 0.0 if settings.step is None else settings.step.size or 0.0
+    nothing = np.empty(0)
+    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, warmup if first else 0, 0)
+
+
 def blank(d: int, settings: Settings, has_curvature: bool) -> Setup:
     """One with the shapes of all set-ups of these settings."""
     at_mode = _needs_mode(settings)

@@ -27,7 +27,7 @@ class Sgrld:
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> sgrld.State:  # noqa: ARG002 (nothing is random)
         return sgrld.init(position)
 
-    def like(self, prepared: Prepared) -> sgrld.State:
+    def like(self, prepared: Prepared, n_events: int) -> sgrld.State:  # noqa: ARG002 (the same for all)
         return sgrld.init(np.zeros(len(self._concentration(prepared))))
 
     def learns_until(self, prepared: Prepared) -> int:  # noqa: ARG002 (there is nothing to learn)

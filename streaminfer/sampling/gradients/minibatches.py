@@ -38,6 +38,20 @@ class Random:
 
 
 @dataclass(frozen=True)
+class Passing:
+    """The rows that there are: those of the minibatch that has just arrived."""
+
+    size: int
+
+    @property
+    def n(self) -> int:
+        return self.size
+
+    def indices(self, rng: np.random.Generator, first: int, count: int) -> Indices:  # noqa: ARG002 (there is no choice)
+        return np.tile(np.arange(self.size), (count, 1))
+
+
+@dataclass(frozen=True)
 class Shuffled:
     """Consecutive parts of one permutation after the other; what is left of one goes into the next minibatch.
 

@@ -36,7 +36,7 @@ class Given(NamedTuple):
 def given(gradients: Gradients) -> Given | None:
     """None unless a compiled loop can compute these gradients."""
     density, target = gradients.density, gradients.density.target
-    if not isinstance(target, Margins) or loops() is None:
+    if not isinstance(target, Margins) or len(density.rows) != density.n or loops() is None:
         return None
     mean, precision = target.prior
     base, slopes = np.zeros(len(mean)), np.empty(0)

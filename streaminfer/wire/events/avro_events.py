@@ -1,7 +1,7 @@
 """The format `avro`: one event a record in the Confluent framing, in any writer's schema that has the model's fields.
 
 With a registry the id in the framing says which schema; `data.schema_id` is always that of `data.schema`. Without a
-registry every record is read by `data.schema`, and where `data.schema_id` is set it must carry that id.
+registry every record is read by `data.schema`. If `data.schema_id` is set, the record must carry that id.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WRITERS: Final[dict[Kind, Callable[[Schema, Field], Writer]]] = {
     "key": KeyWriter,
     "time": TimeWriter,
 }
-"""Of the kinds of fields whose values a schema may have in another type than an event."""
+"""By the kinds of fields whose values a schema may have in another type than an event."""
 
 
 class AvroEvents:
@@ -96,7 +96,7 @@ class AvroEvents:
         same = [place for place in places if len(values[place] or b"") == size]
         if same:
             table = np.frombuffer(b"".join(values[place] or b"" for place in same), plan.dtype)
-            with np.errstate(invalid="ignore"):  # of a NaN that signals, which is refused below
+            with np.errstate(invalid="ignore"):  # a NaN that signals is refused below
                 columns = [table[str(j)].astype(np.float64) for j in range(len(self._fields))]
             found.put(same, check_matrix(found.fields, np.stack(columns, axis=1)))
         return [place for place in places if len(values[place] or b"") != size] if len(same) < len(places) else []
@@ -178,6 +178,6 @@ class _Found:
 
 
 def _joined(parts: Sequence[Events]) -> Events:
-    """One after the other; there is no document among them, as those are read from JSON only."""
+    """One after the other, without documents, as those are read from JSON only."""
     found = [part.keys for part in parts if part.keys is not None]
     return Events(np.concatenate([part.numbers for part in parts]), keys.joined(found) if found else None)

@@ -19,7 +19,7 @@ class KeyWriter:
         self._text = field.kind == "category" or "string" in list(leaves(schema, field))
 
     def put(self, event: dict[str, Any]) -> None:
-        """Changes the event where its key is a number; what is no key stays, for others to judge."""
+        """Changes the event if its key is a number; what is not a key stays, for others to judge."""
         put_at(event, self._path, self._as_written)
 
     def _as_written(self, value: Any) -> Any:

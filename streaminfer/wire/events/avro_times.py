@@ -24,7 +24,7 @@ class TimeWriter:
         self._types: Sequence[Any] = list(leaves(schema, field))
 
     def put(self, event: dict[str, Any]) -> None:
-        """Changes the event where its time is one of another type; what is no time stays, for others to judge."""
+        """Changes the event if its time has another type; what is not a time stays, for others to judge."""
         put_at(event, self._path, self._as_written)
 
     def _as_written(self, value: Any) -> Any:
@@ -45,7 +45,7 @@ class TimeWriter:
 
 
 def put_at(event: dict[str, Any], path: Sequence[str], made: Callable[[Any], Any]) -> None:
-    """Puts what is made of the value at the end of a path into its place, where there is one."""
+    """Converts the value at the end of a path, if there is one, in its place."""
     here: Any = event
     for name in path[:-1]:
         here = here.get(name) if isinstance(here, dict) else None
@@ -58,8 +58,8 @@ def _is_time(seconds: float) -> bool:
 
 
 def _whole(seconds: float, units: int) -> int | float:
-    """Seconds in units of which a second has N. Whole seconds take no fraction: such a time stays as
-    it is, which no schema of whole numbers holds."""
+    """Seconds in units, N to a second. Whole seconds take no fraction: such a time stays as it is, which no schema of
+    whole numbers holds."""
     if units > 1:
         return round(seconds * units)
     return int(seconds) if seconds == int(seconds) else seconds

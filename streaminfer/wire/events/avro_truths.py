@@ -18,7 +18,7 @@ class TruthWriter:
         self._boolean = "boolean" in list(leaves(schema, field))
 
     def put(self, event: dict[str, Any]) -> None:
-        """Changes the event where its value is of another type; what is neither stays, for others to judge."""
+        """Changes the event if its value has another type; what is neither stays, for others to judge."""
         put_at(event, self._path, self._as_written)
 
     def _as_written(self, value: Any) -> Any:

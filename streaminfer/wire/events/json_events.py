@@ -17,9 +17,9 @@ NOT_JSON: Final = "not JSON"
 
 
 class Bad(NamedTuple):
-    """A record that is no event, or has some that are none: its place among the records, and why.
+    """A record that is not an event, or has some that are not: its place among the records, and why.
 
-    Where other events of the record are good, `rest` is a record of the bad ones alone, and they are `n_events`.
+    If other events of the record are good, `rest` is a record of the bad ones alone, and they are `n_events`.
     """
 
     place: int
@@ -76,7 +76,7 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
     if quick is not None:
         decoded = _checked(fields, quick, range(len(values)), [], stamps)
         if not decoded.bad:
-            return decoded  # else the reasons are those that everybody would give
+            return decoded  # else each text is parsed by itself, which gives the usual reasons
     rows: list[object] = []
     places: list[int] = []
     bad: list[Bad] = []
@@ -97,8 +97,8 @@ def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps:
 
 
 def instead(fields: Sequence[Field], value: bytes | None, what: str) -> str | None:
-    """What is wrong with an event that was sent as JSON, as a row is that another format cannot hold; None of what is
-    not JSON, and where as JSON it would be right."""
+    """What is wrong with an event that was sent as JSON, as are rows that another format cannot hold. None if it is not
+    JSON, or if it would be right as JSON."""
     if value is None or value[:1] not in {b"{", b"["}:
         return None
     found = decode_json(fields, [value]).bad

@@ -18,11 +18,11 @@ TOGETHER: Final = 64
 """Texts that are parsed by one call: one bad text costs the others of its part a second parsing."""
 
 Loads = Callable[[bytes], Any]
-"""The value of a text; raises ValueError or RecursionError where it is none."""
+"""The value of a text; raises ValueError or RecursionError if it is not JSON."""
 
 
 def parse_json(value: bytes | None) -> object:
-    """The value of a JSON text; raises ValueError or RecursionError where it is none."""
+    """The value of a JSON text; raises ValueError or RecursionError if it is not JSON."""
     if value is None:
         raise ValueError("a tombstone holds no event")
     if len(value) > MAX_BYTES:
@@ -57,8 +57,8 @@ def decode(text: bytes) -> Any:
 def together(values: Sequence[bytes | None], loads: Loads = decode) -> list[object] | None:
     """The values of several JSON texts by one call, or None if any is not right; then each is parsed by itself.
 
-    Between them stands a number that nobody can know beforehand. Found again between any two values, and nowhere
-    else, it proves that no text began or ended inside of another.
+    Between them stands a number that cannot be known beforehand. Found again between any two values, and nowhere else,
+    it proves that no text began or ended inside of another.
     """
     texts = [value for value in values if value is not None and len(value) <= MAX_BYTES]
     if len(texts) < len(values):
@@ -76,11 +76,11 @@ def together(values: Sequence[bytes | None], loads: Loads = decode) -> list[obje
 
 
 def quickly(values: Sequence[bytes | None]) -> list[object] | None:
-    """The values of all texts by orjson, several times faster than the standard library; None without it, or where it
+    """The values of all texts by orjson, several times faster than the standard library; None without it, or if it
     refuses any.
 
-    Where both take a text they give the same value, but for an integer beyond 64 bits: orjson's is the float nearest.
-    What is nested more than MAX_DEPTH deep, where each has another limit, neither is asked about.
+    If both take a text they give the same value, except for an integer beyond 64 bits: orjson gives the nearest float.
+    Texts nested more than MAX_DEPTH deep are given to neither, as their limits differ.
     """
     loads = _quick()
     if loads is None:

@@ -1,7 +1,7 @@
 """How the fields of a model are read out of Avro bodies: a writer's schema turned into a few steps, once.
 
 Every step but the last bytes of a run takes at least one byte, and what no field needs is passed over without being
-made, so the size of a body bounds the work and the memory. Runs of fixed width become one `struct`; a schema that is
+made. So the size of a body bounds the work and the memory. Runs of fixed width become one `struct`. A schema that is
 nothing but one run is read by numpy, many bodies at once.
 """
 
@@ -49,7 +49,7 @@ _NOTHING: Final = _Wanted()
 
 
 class Plan:
-    """Reads one writer's bodies. `dtype` is there where all bodies have one width."""
+    """Reads one writer's bodies. There is a `dtype` if all bodies have one width."""
 
     def __init__(self, schema: Schema, fields: Sequence[Field], defaults: Mapping[str, Any], header: int) -> None:
         """`schema` has the fields (see `check_fields`) or `defaults` has them; `header` bytes precede a body."""
@@ -83,7 +83,7 @@ class Plan:
 
 
 def _dtype(steps: Sequence[Run | Op], n_fields: int, header: int) -> np.dtype[Any] | None:
-    """Each field at its offset in a whole record, where the plan is one run that has them all."""
+    """Each field at its offset in a whole record, if the plan is one run that has them all."""
     if len(steps) != 1 or not isinstance(steps[0], Run):
         return None
     run, offset, taken = steps[0], header, iter(steps[0].slots)

@@ -97,7 +97,7 @@ class RowsEvents:
         return [*(pack(self._id, Table(self._columns, np.array(part))) for part in parts), *others]
 
     def _order(self, columns: tuple[str, ...]) -> _Order:
-        """Where the fields are among the columns of a record; nothing is copied where they are the columns."""
+        """The places of the fields among the columns of a record; nothing is copied if they are the columns."""
         if columns == self._in_order:
             return slice(None)
         at = {name: i for i, name in enumerate(columns)}
@@ -107,8 +107,8 @@ class RowsEvents:
         return [at[column_of(field)] for field in self._fields]
 
     def _numbers(self, row: bytes) -> list[float] | None:
-        """The values of a row where all are numbers, or RFC 3339 for a time, or true or false for 0 or 1; whether they
-        are in the domain, the worker judges."""
+        """The values of a row if all are numbers, or RFC 3339 for a time, or true or false for 0 or 1. The worker
+        judges whether they are in the domain."""
         try:
             event = parse_json(row)
         except (ValueError, RecursionError):
@@ -130,7 +130,7 @@ class RowsEvents:
 
 
 def column_of(field: Field) -> str:
-    """The column that a field is in: its place, with dots where JSON would have nested objects."""
+    """The column of a field: its path, with dots for the nested objects of JSON."""
     return ".".join(field.path)
 
 

@@ -54,7 +54,8 @@ def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def through_quadrature(mean: float, deviation: float) -> float:
-    """log of the integral of sigmoid times a Gaussian density, around its mode and around 0, where both bend."""
+    """log of the integral of sigmoid times a Gaussian density, around its mode and around 0, the places of their
+    bends."""
     mode = optimize.brentq(
         lambda a: special.expit(-a) - (a - mean) / deviation**2, mean - 1, mean + deviation**2 + 1, xtol=1e-9
     )

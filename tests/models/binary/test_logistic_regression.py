@@ -144,7 +144,8 @@ def test_the_diagonal_is_the_best_factorised_gaussian(kind: str, n: int) -> None
 @every_kind
 @every_form
 def test_a_weight_is_how_often_an_event_counts(kind: str, covariance: str) -> None:
-    """An event of weight 2 is that event twice, to within what a joint site of both has over two; of weight 0, none."""
+    """An event of weight 2 is that event twice, to within what a joint site of both has over two; weight 0 is no
+    event."""
     model, events = build(kind, **CLASSIFIER, covariance=covariance), draw(60)
     weights = np.ones(60)
     weights[:20], weights[20:30] = 2.0, 0.0

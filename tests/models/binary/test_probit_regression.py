@@ -39,7 +39,7 @@ def draw(n: int, d: int = 2, seed: int = 1) -> np.ndarray:
 
 
 def exact_ratios(z: float) -> list[float]:
-    """With enough digits for what cancels: phi / Phi by erfc or, where that is too small, by its asymptotic series."""
+    """With enough digits for what cancels: phi / Phi by erfc or, if that is too small, by its asymptotic series."""
     with mpmath.workdps(700):
         x = -mpmath.mpf(z)
         if x > 1e3:
@@ -67,7 +67,7 @@ def test_ratios_are_in_bounds_everywhere() -> None:
 
 
 def by_quadrature(mean: float, variance: float, sign: float) -> tuple[float, float]:
-    """Mean and variance of a under N(a; mean, variance) Phi(sign a), relative to where the product is largest."""
+    """Mean and variance of a under N(a; mean, variance) Phi(sign a), relative to the largest value of the product."""
     with mpmath.workdps(40):
         m, v = mpmath.mpf(mean), mpmath.mpf(variance)
         r = mpmath.sqrt(1 + v)

@@ -94,7 +94,7 @@ WORDS = [{"w": ["cat", "dog", "dog"]}, {"w": ["tax", "law"]}] * 30
 
 @pytest.mark.parametrize("by", ["mean", "bound"])
 def test_topics_of_a_document_are_those_of_the_local_step(by: str) -> None:
-    """gamma / sum gamma, of the words that the posterior has; of none the topics are equal."""
+    """gamma / sum gamma, by the words that the posterior has; without any the topics are equal."""
     found = fit(parse_spec({"name": "demo", "model": {"kind": "lda", "field": "w", "topics": 3, "local": by}}), WORDS)
     one = found.predict({"w": {"dog": 2, "law": 1, "unheard": 50}})
     natural = found.posterior.natural

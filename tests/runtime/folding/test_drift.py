@@ -1,4 +1,4 @@
-"""Alarms of drift in the services: the same after restarts, told in every place where a posterior is told."""
+"""Alarms of drift in the services: the same after restarts, and shown in every place that shows a posterior."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counts(drift: dict[str, Any] | None, partitions: int = 1, **inference: Any) 
 
 
 def play(spec: Spec, lives: int = 1) -> Rig:
-    """All values, a minibatch at a time so that bases are fresh; everybody is replaced `lives` - 1 times."""
+    """All values, a minibatch at a time so that bases are fresh; all services are replaced `lives` - 1 times."""
     rig = Rig(spec)
     partitions = spec.data.partitions or 1
     worker, master = rig.worker("w0"), rig.master()

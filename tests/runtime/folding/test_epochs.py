@@ -47,7 +47,7 @@ def at_rest(rig: Rig, *services: Any, rounds: int = 200) -> None:
 @METHODS
 @pytest.mark.parametrize("markers", [False, True])
 def test_kills_in_every_pass_leave_no_trace(method: str, markers: bool) -> None:
-    """One rig goes through; in the others somebody is replaced after every few steps, without a word."""
+    """One rig goes through; in the others a service is replaced after every few steps, without a word."""
     found = []
     for period in (None, 4, 5):
         rig = Rig(mixture(method), markers=markers)
@@ -59,7 +59,7 @@ def test_kills_in_every_pass_leave_no_trace(method: str, markers: bool) -> None:
         for turn in range(3000):
             if period is not None and turn % period == 0:
                 killed.add(rig.snapshot().frontier.epoch)
-                rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
+                rig.clock.advance(11.0)  # until the lease of the killed service has ended
                 if turn // period % 2:
                     worker = rig.worker(f"w{turn}")
                 else:
@@ -88,7 +88,7 @@ def test_one_pass_by_memoized_is_what_fit_gives_whoever_is_killed(epochs: int | 
         worker, master = rig.worker("w"), rig.master()
         for turn in range(1, 300):
             if period is not None and turn % period == 0:
-                rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
+                rig.clock.advance(11.0)  # until the lease of the killed service has ended
                 worker, master = (rig.worker(f"w{turn}"), master) if turn // period % 2 else (worker, rig.master())
             rig.run(worker, master, rounds=1, seconds=0.25)
             if turn > 2 and mark.reached(rig.snapshot()):
@@ -255,7 +255,7 @@ def test_an_increment_of_a_pass_that_will_never_be_is_a_dead_letter() -> None:
 
 
 def filled() -> Rig:
-    """Two passes over three batches, and nobody running."""
+    """Two passes over three batches, and no service running."""
     rig = Rig(tallied("memoized", 2))
     rig.send(*(2**i for i in range(10)))
     worker, master = rig.worker(), rig.master()
@@ -287,7 +287,7 @@ HARMS: list[tuple[Callable[[Rig], None], str | None]] = [
     (lambda rig: _publish(rig, b"0/4/0", b"junk"), "there are 2 with 6 events and the snapshot says 3 with 10"),
     (lambda rig: _stored(rig, 0, 4, total=16.0, version=rig.snapshot().version), "they sum to other statistics"),
 ]
-"""What somebody else writes, and what is wrong once compaction has left nothing else."""
+"""What another program writes, and what is wrong once compaction has left nothing else."""
 NUMBERED = pytest.mark.parametrize(("harm", "text"), HARMS, ids=range(len(HARMS)))
 
 
@@ -364,7 +364,7 @@ def test_one_pass_of_memoized_has_one_batch_however_much_there_is() -> None:
 
 @METHODS
 def test_a_mark_before_the_ends_is_not_where_a_batch_ends(method: str) -> None:
-    """Somebody else went on producing after `up --until-idle` had looked at the ends."""
+    """Another program went on producing after `up --until-idle` had looked at the ends."""
     rig = Rig(tallied(method, 2))
     worker, master = rig.worker(), rig.master()
     rig.send(*range(6))

@@ -130,7 +130,7 @@ def test_a_snapshot_with_a_clock_that_no_events_give_is_none() -> None:
 
 @pytest.mark.parametrize("forget", [{"half_life_events": 3}, {"half_life_seconds": 40}], ids=str)
 def test_a_master_that_is_restored_goes_on_with_the_clocks(forget: dict[str, float]) -> None:
-    """One rig goes through; in the other, everybody is replaced after every few events."""
+    """One rig goes through; in the other, all services are replaced after every few events."""
     totals = []
     for lives in (1, 7):
         rig = Rig(counts(forget, partitions=2))

@@ -1,4 +1,4 @@
-"""Keys that are idle for long are dropped, by a rule that does not depend on who reads when."""
+"""Keys that are idle for long are dropped, by a rule that does not depend on which worker reads when."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_expired_key_that_comes_again_starts_anew_whether_it_was_swept_or_not
 @pytest.mark.parametrize("first", [None, 0, 1])
 @pytest.mark.parametrize("shards", [1, 2])
 def test_keys_that_were_never_idle_keep_all_their_events(first: int | None, minibatch: int, shards: int) -> None:
-    """One event a second in each of two partitions, whichever of them is read first; also over a restart."""
+    """One event a second in each of two partitions, in either order of reading; also over a restart."""
     key = {"field": "city", "expire_after": 60, "shards": shards}
     rig = KeyedRig(keyed_spec(key=key, minibatch=minibatch))
     sent: Sent = [(p, BEGIN + 1000 * at, {"city": "ab"[p], "k": 1}) for at in range(200) for p in (0, 1)]

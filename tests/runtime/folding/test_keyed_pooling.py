@@ -94,7 +94,7 @@ def test_the_statistics_that_decide_a_pooled_prior_are_bounded(
 
 
 def idle_rig(sent: Sent, kind: str, portions: int = 1, kill: int = 0, workers: int = 1, **settings: Any) -> KeyedRig:
-    """Events in so many portions; the master is killed after every `kill` rounds; up to where `--until-idle` ends."""
+    """Events in several portions; the master is killed after every `kill` rounds. Ends when `--until-idle` would."""
     key = {"field": "city", "default": "pooled", **settings.pop("key", {})}
     rig = KeyedRig(keyed_spec(FULL[kind], key=key, **settings))
     services = [rig.master(), *(rig.worker(f"w{i}") for i in range(workers))]
@@ -129,7 +129,7 @@ CADENCES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("kind", FULL)
 def test_the_prior_of_all_events_does_not_depend_on_timing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor on who is killed; and only some of the keys decide it."""
+    """It does not depend on what is killed either; and only some of the keys decide it."""
     monkeypatch.setattr("streaminfer.tables.pooled.MAX_POOLED", 15)
     rng = random.Random(5)
     shift = {f"c{i}": rng.gauss(0, 2) for i in range(25)}

@@ -10,11 +10,12 @@ import pytest
 
 from streaminfer.bus.protocol import Output, Partition, Record
 from streaminfer.runtime.folding.master import Master
-from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.following.keys import KeyFollower
 from streaminfer.runtime.learning.worker import Worker
+from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.service import Fatal
+from streaminfer.tables.table import Described
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import MANIFEST
@@ -70,12 +71,12 @@ def test_what_cannot_be_read_is_never_written(fault: dict[str, float], monkeypat
     master = rig.master()
     rig.run(master, rounds=3)
     before = len(rig.records("posterior"))
-    described = Shard._manifest
+    outputs = ManifestWriter.outputs
 
-    def faulty(shard: Shard, snapshot: Snapshot) -> object:
-        return described(shard, changed(snapshot, **fault))
+    def faulty(writer: ManifestWriter, snapshot: Snapshot, said: Described) -> object:
+        return outputs(writer, changed(snapshot, **fault), said)
 
-    monkeypatch.setattr(Shard, "_manifest", faulty)
+    monkeypatch.setattr(ManifestWriter, "outputs", faulty)
     rig.publish(_increment(rig, 0, 1))
     with pytest.raises(Fatal, match=r"demo\.posterior: version 2 is not written: no master could restore it"):
         rig.run(master)
@@ -83,7 +84,7 @@ def test_what_cannot_be_read_is_never_written(fault: dict[str, float], monkeypat
 
 
 def _again(rig: Rig, record: Record) -> None:
-    """Appends a record that the posterior topic has, as somebody does who puts a part of a backup back."""
+    """Appends a record that the posterior topic has, as an operator does who puts a part of a backup back."""
     rig.bus.publish([Output(rig.topic("posterior"), record.value, record.key, 0, record.headers)])
 
 
@@ -109,7 +110,7 @@ def test_an_old_manifest_that_is_appended_again_is_ignored(caplog: pytest.LogCap
 
 
 def _keyed(n_events: Sequence[int]) -> tuple[KeyedRig, Worker, Master]:
-    """A rig whose key `a` has had so many events more with each snapshot."""
+    """A rig whose key `a` has had N events more with each snapshot."""
     rig = KeyedRig(keyed_spec(partitions=1, minibatch=1))
     worker, master = rig.worker(), rig.master()
     for n in n_events:
@@ -294,7 +295,7 @@ def test_a_flood_of_junk_is_told_in_few_words(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_reader_follows_a_log_that_has_gone_back_to_an_older_snapshot() -> None:
-    """Compaction keeps the old manifest that was appended again: the master goes on from that, and nobody is stuck."""
+    """Compaction keeps the old manifest that was appended again: the master goes on from that, and is not stuck."""
     rig = Rig(poisson(minibatch=1))
     worker, master = rig.worker(), rig.master()
     rig.run(worker, master, rounds=3)

@@ -92,7 +92,7 @@ def test_a_record_of_many_rows_is_one_position() -> None:
     }
     rig = Rig(parse_spec(document))
     for i in range(7):
-        rows = np.array([[10.0**i], [-1.0], [10.0**i]])  # the second is no count
+        rows = np.array([[10.0**i], [-1.0], [10.0**i]])  # the second is not a count
         rig.bus.publish([Output(rig.topic("events"), pack(3, Table(("k",), rows)), partition=0)])
     rig.run(rig.worker(), rig.master(), rounds=30)
     found = rig.snapshot()
@@ -102,7 +102,8 @@ def test_a_record_of_many_rows_is_one_position() -> None:
 
 @EACH
 def test_whoever_is_restored_goes_on_with_the_panes(forget: dict[str, float]) -> None:
-    """One rig goes through; in the others, everybody is replaced after every few events, and topics are compacted."""
+    """One rig goes through; in the others, all services are replaced after every few events, and topics are
+    compacted."""
     totals = []
     for lives in (1, 7, 21):
         rig = Rig(counts(forget, partitions=2), markers=lives == 21)
@@ -191,7 +192,7 @@ def test_a_loss_longer_than_the_window_leaves_the_prior_and_is_restored_so() -> 
 
 
 def _filled(forget: dict[str, float]) -> Rig:
-    """A window with some panes, and nobody running."""
+    """A window with some panes, and no service running."""
     rig = Rig(counts(forget))
     worker, master = rig.worker(), rig.master()
     for i in range(9):
@@ -232,7 +233,7 @@ HARMS: list[tuple[Callable[[Rig], None], str | None]] = [
     (lambda rig: _publish(rig, b"0/1/0", b"junk"), None),
     (lambda rig: _publish(rig, live(rig)[0].encode(), b"junk"), "events and the snapshot says"),
 ]
-"""What somebody else writes, and what is wrong once compaction has left nothing else."""
+"""What another program writes, and what is wrong once compaction has left nothing else."""
 NUMBERED = pytest.mark.parametrize(("harm", "text"), HARMS, ids=range(len(HARMS)))
 
 
@@ -294,7 +295,7 @@ def test_panes_without_a_posterior_stop_the_master() -> None:
 
 
 class _Hides(SimulatedBus):
-    """An unfinished transaction of somebody stands on the statistics topic."""
+    """An unfinished transaction of another program stands on the statistics topic."""
 
     def hidden(self, topic: str) -> dict[int, int]:
         return {0: 1} if topic.endswith(".statistics") else super().hidden(topic)

@@ -155,7 +155,7 @@ def test_many_changed_batches_are_published_at_once(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("limit", ["words", "bytes"])
 def test_a_minibatch_that_cannot_be_one_batch_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut where it is full it would be another batch at the next visit, if one of its documents was gone by then."""
+    """Cut when it is full it would be another batch at the next visit, if one of its documents was gone by then."""
     if limit == "words":
         monkeypatch.setattr(learning, "INCREMENT_BYTES", 400)
     else:

@@ -1,4 +1,4 @@
-"""A follower shows every snapshot, with its own rows, and builds no posterior to check one: who looks at it does."""
+"""A follower shows every snapshot, with its own rows, and builds no posterior to check one: its reader does."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_key_builds_one_posterior() -> None:
 
 
 def test_a_key_is_followed_through_all_snapshots_in_which_it_changed() -> None:
-    """Also where they come in one poll: each has the rows of its own manifest."""
+    """Even if they come in one poll: each has the rows of its own manifest."""
     rig = KeyedRig(keyed_spec(partitions=1, minibatch=1))
     worker, master = rig.worker(), rig.master()
     rig.run(worker, master)

@@ -103,7 +103,7 @@ def test_junk_takes_no_row_of_a_word_away(
 
 
 def test_a_snapshot_without_a_posterior_is_not_shown_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    """In the words of the model, though nobody builds a posterior of those that have one."""
+    """In the words of the model, though no posterior is built of those that have one."""
     rig = Rig(poisson())
     rig.run(rig.master())
     found = rig.snapshot()

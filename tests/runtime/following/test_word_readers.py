@@ -1,4 +1,4 @@
-"""Who reads topics of words has all rows of a snapshot or shows none."""
+"""A reader of topics of words has all rows of a snapshot or shows none."""
 
 from __future__ import annotations
 

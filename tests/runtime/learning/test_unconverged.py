@@ -42,7 +42,7 @@ def test_from_the_increment_to_the_snapshot_its_document_and_the_metric(capsys: 
     assert rig.snapshot().counts.n_unconverged == 7, "another master restores it"
     print_summary(shown)
     line = capsys.readouterr().out.splitlines()[1]
-    assert line.startswith("7 events, 1 in dead-letters, 7 events from steps that did not converge; ")
+    assert line.startswith("7 events, 1 dead-lettered, 7 events from steps that did not converge; ")
 
 
 def test_one_event_and_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,14 +46,14 @@ def lines(rows: list[dict[str, Any]]) -> list[bytes]:
 
 
 def played(rig: Rig, period: int | None = None) -> set[int]:
-    """Runs all passes; after every `period` turns somebody is replaced without a word. In which passes it was."""
+    """Runs all passes; after every `period` turns a service is replaced without a word. In which passes it was."""
     mark, killed = IdleMark(rig.spec, rig.bus), set()
     worker, master = rig.worker("w"), rig.master()
     rig.run(worker, master, rounds=2)
     for turn in range(3000):
         if period is not None and turn % period == 0:
             killed.add(rig.snapshot().frontier.epoch)
-            rig.clock.advance(11.0)  # until the lease of whoever was killed has ended
+            rig.clock.advance(11.0)  # until the lease of the killed service has ended
             worker, master = (rig.worker(f"w{turn}"), master) if turn // period % 2 else (worker, rig.master())
         rig.run(worker, master, rounds=1, seconds=0.25)
         if mark.reached(rig.snapshot()):
@@ -75,7 +75,7 @@ def test_passes_end_where_fit_does_to_the_last_digit_whoever_is_killed(kind: str
 
 
 def test_kills_leave_no_trace_among_markers_and_bad_events() -> None:
-    """Positions that are no events, and a batch that has none at all."""
+    """Positions that are not events, and a batch that has none at all."""
     found = []
     for period in (None, 3, 7):
         rig = Rig(regression(), markers=True)
@@ -124,7 +124,7 @@ class Hiding(SimulatedBus):
 
 
 class Kept:
-    """Batches on a bus, and who follows them."""
+    """Batches on a bus, and a follower of them."""
 
     def __init__(self) -> None:
         self.rig = Rig(regression())

@@ -1,4 +1,4 @@
-"""The worker on a simulated bus: where it starts, what it publishes, and how it finds back."""
+"""The worker on a simulated bus: its start, what it publishes, and how it finds back."""
 
 from __future__ import annotations
 

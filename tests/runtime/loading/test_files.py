@@ -93,7 +93,8 @@ def test_true_and_false_of_a_field_that_is_0_or_1(text: str, value: Any) -> None
 
 
 def test_rows_of_a_wrong_length_become_lists_and_blank_lines_nothing() -> None:
-    """With the values and how many there should be: the worker, who has not seen the header, can say what is wrong."""
+    """With the values and how many there should be: the worker, which has not seen the header, can say what is
+    wrong."""
     data = b"k,hours\n1,2\n3\n\n4,5,6\n7,8\n"
     found = _csv(data, COUNTS)
     assert [found[0], found[3]] == [{"k": 1, "hours": 2}, {"k": 7, "hours": 8}]

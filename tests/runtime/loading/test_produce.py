@@ -1,4 +1,4 @@
-"""Loading a file: every row exactly once, wherever the loading was interrupted."""
+"""Loading a file: every row exactly once, at whatever point the loading was interrupted."""
 
 from __future__ import annotations
 

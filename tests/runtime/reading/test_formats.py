@@ -118,7 +118,7 @@ def test_a_registry_that_is_away_makes_no_bad_events() -> None:
 
 
 def test_an_increment_counts_no_more_events_than_its_records_can_have() -> None:
-    """Of rows a record may have many; of json the master still refuses more events than positions."""
+    """In the format rows a record may have many; in json the master still refuses more events than positions."""
     for form, folded in (("rows", True), ("json", False)):
         rig = Rig(spec_of(form))
         master = rig.master()

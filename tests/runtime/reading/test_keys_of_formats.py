@@ -1,4 +1,4 @@
-"""Keys in every data format, and where `produce` sends their events."""
+"""Keys in every data format, and the partitions that `produce` sends their events to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a partition is cut into minibatches."""
+"""How a partition is cut into minibatches."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_large_events_are_cut_by_their_bytes(monkeypatch: pytest.MonkeyPatch) ->
 def test_with_linger_zero_boundaries_depend_on_positions_alone(
     sizes: list[int], minibatch: int, arrivals: list[int], holes: set[int]
 ) -> None:
-    """However the records arrive, and from whichever cut a replay starts, the cuts are the same."""
+    """However the records arrive, and whatever cut a replay starts from, the cuts are the same."""
     end = len(sizes)
     whole = tuple(Record(EVENTS, at, 0, None, b"x" * sizes[at]) for at in range(end) if at not in holes)
     with pytest.MonkeyPatch.context() as patch:

@@ -89,7 +89,7 @@ STREAMS: dict[str, Callable[[np.random.Generator, int], object]] = {
 @pytest.mark.parametrize("name", STREAMS)
 def test_alarms_without_drift_stay_in_the_budget(name: str) -> None:
     """At most one in 500 events on average. With restarts the number in 20,000 is at most 40 on average, and no more
-    scattered than Poisson's: above 40 + 5 sqrt(40) = 71 in one of a million runs."""
+    scattered than Poisson's. It is above 40 + 5 sqrt(40) = 71 in one of a million runs."""
     scores = STREAMS[name](np.random.default_rng(7), 20_000)
     assert isinstance(scores, np.ndarray)
     _, alarms = run(blocks(scores, 1), block_events=1, budget=500.0)
@@ -102,7 +102,8 @@ def test_the_mean_of_the_evidence_is_the_number_of_events_compared() -> None:
     found, n_compared = [], 0
     for _ in range(400):
         state, _ = run(blocks(rng.exponential(size=8 + 31 + 40) * -9, 1), block_events=1, budget=1e300)
-        found.append(state.evidence[0][:2])  # of the smaller drops: the others' mean is from events too rare to be seen
+        # Only the smaller drops: the mean of the others is from events too rare to see.
+        found.append(state.evidence[0][:2])
         n_compared = 40 - 40 // ranks.FIRST_STRIDE
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / 20
     assert (np.abs(mean - n_compared) < 5 * error).all(), (mean, error)

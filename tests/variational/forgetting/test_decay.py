@@ -34,13 +34,13 @@ BOTH = pytest.mark.parametrize("rule", KINDS, ids=["events", "time"])
 
 @dataclass(frozen=True)
 class Stream:
-    """Events of several partitions with their times, some of which are late."""
+    """Events of several partitions with their times; some are late."""
 
     events: list[np.ndarray]
     times: list[np.ndarray]
 
     def weights(self, rule: Forgetting) -> np.ndarray:
-        """Of all events, partition by partition, from the definition."""
+        """The weights of all events, partition by partition, from the definition."""
         if isinstance(rule, ByEvents):
             ages = [[(len(part) - 1 - i) / rule.half_life for i in range(len(part))] for part in self.events]
         else:
@@ -283,7 +283,7 @@ def test_every_kind_of_the_spec_is_known() -> None:
 
 
 def test_a_clock_that_gives_no_posterior_by_itself_is_not_folded() -> None:
-    """Whoever restores the snapshot reads each clock by itself: the sum of all says nothing of it."""
+    """A master that restores the snapshot reads each clock by itself: the sum of all says nothing of it."""
     model = parse_spec(
         {"name": "d", "model": {"kind": "logistic_regression", "features": ["a"], "target": "y", "intercept": False}}
     ).model

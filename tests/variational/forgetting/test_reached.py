@@ -88,7 +88,7 @@ def test_where_it_is_cut_does_not_matter(hours: list[float], cut: int, before: R
 
 @given(st.lists(st.floats(0, 0.5), min_size=3, max_size=20), st.integers(0, 19), st.floats(1.5001, 1e6))
 def test_one_wrong_time_moves_no_other(hours: list[float], at: int, wrong: float) -> None:
-    """Wherever it is but at the very beginning, where nobody can know."""
+    """At any place but the very beginning, as nothing can be known there."""
     times = [0.0, *hours]
     place = 1 + at % len(hours)
     with_it = believed(*times[:place], wrong, *times[place:])

@@ -33,7 +33,7 @@ EACH = pytest.mark.parametrize("rule", RULES, ids=str)
 
 @dataclass(frozen=True)
 class Stream:
-    """Events of several partitions at rising positions with holes, with their times, some of which are late."""
+    """Events of several partitions at rising positions with holes, with their times; some are late."""
 
     events: list[np.ndarray]
     positions: list[np.ndarray]

@@ -70,7 +70,7 @@ def begun(spec: Spec) -> Block:
 
 
 def topics_of(spec: Spec, block: Block) -> Topics:
-    """Of all words in their order."""
+    """The topics of all words in their order."""
     shards = np.zeros(V, dtype=np.intp)
     return learning.topics_of(model_of(spec), spec.inference, [block], list(SETTING.words), shards)
 
@@ -163,7 +163,7 @@ def test_one_batch_is_batch_variational_bayes(n_epochs: int) -> None:
 
 
 def bounds(n_epochs: int, minibatch: int) -> np.ndarray:
-    """The evidence lower bound after every visit of the second pass on, where documents go on from their last gamma.
+    """The evidence lower bound after every visit of the second pass on, if documents go on from their last gamma.
 
     A worker has no gamma of the visit before: its documents start afresh, and end now and then at another optimum.
     """

@@ -82,7 +82,7 @@ def test_the_statistics_of_a_word_sum_to_its_counts(by_mean: bool) -> None:
 
 
 def test_only_by_the_mean_a_word_enters_a_topic_that_it_was_never_in() -> None:
-    """Two words that always come together, of which one was new when the topic of the other was known."""
+    """Two words that always come together; one was new when the topic of the other was known."""
     topics = Topics(np.array([[50.0, 0.01], [0.01, 50.0]]), np.array([60.0, 60.0]), by_mean=True)
     together = Documents.of([{0: 20, 1: 2}])
     share = local(topics, together, 0.1).statistics[1, 0] / 2

@@ -27,7 +27,7 @@ def test_a_full_step_on_all_documents_is_one_of_coordinate_ascent() -> None:
 
 
 def test_the_average_of_noisy_gradients_by_size_is_the_full_one() -> None:
-    """gradient = prior + N / |B| statistics - lambda. The mutant is the plain average, wrong where sizes differ."""
+    """gradient = prior + N / |B| statistics - lambda. The mutant is the plain average, wrong if sizes differ."""
     topics = SETTING.prior.plus(SETTING.start())
 
     def gradient(batch: Documents) -> Matrix:

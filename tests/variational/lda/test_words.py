@@ -126,7 +126,7 @@ def test_the_average_of_constant_steps_is_that_of_all_rows_at_every_step(rho: fl
 
 
 def test_an_average_without_what_rows_were_meanwhile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mistake of a lazy average: of the steps that did not touch a row only the average's own decay is kept."""
+    """The mistake of a lazy average: from steps that did not touch a row only the average's own decay is kept."""
     real = words.weights
     monkeypatch.setattr(words, "weights", lambda *given: (real(*given)[0], np.zeros(len(given[0]))))
     with pytest.raises(AssertionError):
@@ -165,7 +165,7 @@ def test_rows_that_are_not_brought_to_the_present_are_found() -> None:
 
 
 def test_steps_without_end_leave_no_number_behind() -> None:
-    """Where a product of all (1 - rho) would be 0 long ago, rows of today are as right as ever."""
+    """After a product of all (1 - rho) would have become 0, rows of today are as right as ever."""
     spec = spec_of(method="svi", step={"tau": 0, "kappa": 0.501})
     block, _ = stream(spec, 20)
     far = changed(block.snapshot, statistics=block.snapshot.payload.statistics.copy())

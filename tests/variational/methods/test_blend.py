@@ -168,7 +168,7 @@ def test_what_steps_leave_of_their_start_is_the_product(step: dict[str, float], 
 def test_with_as_many_as_seen_so_far_a_posterior_stands_for_all_from_the_first_step_on(
     step: dict[str, float], n: int
 ) -> None:
-    """Where all minibatches are alike, the posterior is that of all their events."""
+    """If all minibatches are alike, the posterior is that of all their events."""
     rules, events = inference(**step), counts(5)
     found = stepped(rules, [events] * n)
     np.testing.assert_allclose(natural(rules, found), exact(np.vstack([events] * n)), rtol=1e-9)

@@ -17,7 +17,7 @@ FIELDS = ["u", "v"]
 
 
 def blob(n: int, centre: float = 0.0) -> np.ndarray:
-    """Two clouds of which one cannot say where one ends."""
+    """Two clouds without a clear border."""
     rng = np.random.default_rng(1)
     return rng.normal(size=(n, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + np.where(rng.random((n, 1)) < 0.4, 1.2, -1.2) + centre
 
@@ -77,7 +77,7 @@ def without_uncertainty_of_the_mean(right: Any) -> Any:
 def test_wrong_responsibilities_let_the_bound_of_the_right_ones_fall(
     mistake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One step by the mistake from the place where the right steps end."""
+    """One step by the mistake from the end of the right steps."""
     right = components.expected_log_densities
     components_, prior, events = CASES["more components than needed"]
     model = build("gaussian_mixture", fields=FIELDS, components=components_, prior=prior)

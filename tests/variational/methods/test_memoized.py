@@ -136,7 +136,7 @@ def test_the_bound_never_falls_over_visits(minibatch: int, components: int) -> N
 
 
 def test_the_bound_of_the_last_posterior_is_at_least_the_one_that_was_followed() -> None:
-    """The model's own bound takes the best responsibilities, so it is no smaller."""
+    """The model's own bound takes the best responsibilities, so it is not smaller."""
     spec, events = mixture("memoized", 12, 13), blobs(N)
     last = [visit.snapshot for visit in visits(spec, events)][-1]
     own = spec.model.elbo(spec.model.posterior(last.payload.statistics), events)  # type: ignore[attr-defined]

@@ -129,7 +129,7 @@ def test_with_a_population_the_first_minibatch_stands_for_it(kind: str, local: s
 
 @pytest.mark.parametrize("example", LATENT_EXAMPLES, ids=[each.name for each in LATENT_EXAMPLES])
 def test_how_many_events_are_learned_side_by_side(example: Example) -> None:
-    """None from a base of less than 20 events for each weight of a regression; of others as many as it has."""
+    """None from a base of less than 20 events for each weight of a regression; other models take as many as it has."""
     model: Any = model_of(example)
     serial = 20 * len(model.weights_mean) if hasattr(model, "weights_mean") else 0
     for n in (0, 10, 59, 60, 61, 1000):

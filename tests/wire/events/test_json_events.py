@@ -109,7 +109,7 @@ PIECES = [
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=12))
 def test_records_parsed_together_are_what_they_are_alone(values: list[bytes | None]) -> None:
-    """Also where two broken records would make a whole one, and a third would restore the count."""
+    """Even if two broken records would make a whole one, and a third would restore the count."""
     decoded = decode_json(COUNT, values)
     assert (decoded.events.numbers.tolist(), decoded.bad) == one_by_one(COUNT, values)
 
@@ -151,7 +151,7 @@ def test_all_is_the_same_with_orjson_and_without(quick: bool, monkeypatch: pytes
 
 
 def _nested(depth: int, fill: bytes = b"") -> bytes:
-    """An event with so many lists and objects inside of each other, itself one of them."""
+    """An event with N lists and objects inside of each other, itself one of them."""
     inner, outer = (depth - 1) // 2, depth - 1 - (depth - 1) // 2
     return b'{"k":1,"m":' + b"[" * outer + b'{"":' * inner + b'"' + fill + b'"' + b"}" * inner + b"]" * outer + b"}"
 

@@ -1,4 +1,4 @@
-"""Times of events in avro and rows: each type that says one, in every way of reading, and what is no time."""
+"""Times of events in avro and rows: each type that says one, in every way of reading, and what is not a time."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_times_are_written_as_the_schema_has_them(kind: str, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_written_goes_as_it_is(tmp_path: Path) -> None:
-    """No time, or a fraction of a second where there are whole ones: the worker shows the row as it was."""
+    """Not a time, or a fraction of a second in a type of whole ones: the worker shows the row as it was."""
     rows = [b'{"k":1,"at":%s}' % at for at in (b"1.5", b'"soon"', b"true", b"null", b"1e300", b'"1970-01-01"', b"[]")]
     rows += [b'{"k":1}', b"[]"]
     for schema in (record("long"), record(MILLIS)):

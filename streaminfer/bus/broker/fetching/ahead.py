@@ -1,4 +1,4 @@
-"""Records fetched but not yet handed out, and who is served next."""
+"""Records fetched but not yet handed out, and which partition is served next."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 kafka-python expands a batch without bound, and raises for one that it cannot read: at the next poll it would be
 raised again, and again, for ever. Here what cannot be read is handed on as what it is: one record with the bytes of
-the batch (or of the one record, where only that is bad) as an Unread value. Whoever reads decides; a worker buries it.
+the batch as an Unread value, or with the bytes of the one record if only that is bad. The reader decides what to do
+with it; a worker makes it a dead letter.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ha
     next = __next__
 
     def _pass_over(self, error: CorruptRecordError) -> Any:
-        """A record that cannot be read (a header whose name is not UTF-8), by itself where it says where it ends."""
+        """A record that cannot be read (a header whose name is not UTF-8), by itself if its length can be read."""
         if self._next_record_index >= self._num_records:
             raise StopIteration  # bytes after the last record belong to none
         try:

@@ -28,7 +28,7 @@ class PlainRecord(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Where a run of plain records ended: the place of the next record, how many there were, and the last offset."""
+    """The end of a run of plain records: the place of the next record, how many there were, and the last offset."""
 
     place: int
     read: int
@@ -41,7 +41,8 @@ def records(  # noqa: PLR0912, PLR0915 (a function call for each number is what 
     """At most `count` plain records from a place on, in the layout of Kafka's message format 2.
 
     `base` and `since` are what offsets and timestamps are counted from. A number n stands for (n >> 1) ^ -(n & 1), so
-    an odd one is negative; its second byte counts 128 times, less the mark in the first. What is not in order ends it.
+    an odd one is negative. Its second byte counts 128 times, less the mark in the first. A record that is not plain
+    ends the run.
     """
     place, read, last = at, 0, base - 1
     for i in range(1, count + 1):
@@ -54,7 +55,7 @@ def records(  # noqa: PLR0912, PLR0915 (a function call for each number is what 
                 if n > TWO_BYTES:
                     break
             size, begin = n, at
-            at += 1  # attributes, which nobody uses
+            at += 1  # attributes, which are not used
             n = data[at]
             at += 1
             if n > ONE_BYTE:

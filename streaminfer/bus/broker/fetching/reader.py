@@ -158,7 +158,7 @@ class KafkaReader(Places):
         return OutOfRange(partition, self._positions[partition], start, end)
 
     def _rewind(self) -> None:
-        """Nothing that kafka-python may have dropped or handed to nobody is lost."""
+        """Nothing is lost that kafka-python may have dropped or never handed out."""
         # After an error kafka-python would ask what it had in hand for more, and get nothing, for ever.
         self._consumer._fetcher._next_partition_records = None
         for partition in self._positions:

@@ -1,7 +1,7 @@
 """Sites of events for weights with a full covariance: from the curvature at the mode, and one sweep of EP from there.
 
 Expectation propagation (Minka 2001) diverges if it starts from a base that is far from the minibatch's posterior. It
-starts at the mode, from where one sweep of all events at once is enough.
+starts at the mode, and one sweep of all events at once is then enough.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT: Final = 1e-8
 
 
 class Sites(NamedTuple):
-    """Of the margins of n events: linear and precision (n,)."""
+    """The sites of the margins of n events: linear and precision (n,)."""
 
     linear: Vector
     precision: Vector

@@ -1,6 +1,6 @@
 """The mode of Gaussian weights given events, by Newton's method with a line search.
 
-In coordinates u in which the base is standard normal the objective |u|^2 / 2 - sum of p log f(z) is strongly convex,
+In coordinates u the base is standard normal. There the objective |u|^2 / 2 - sum of p log f(z) is strongly convex,
 whatever the units of the features.
 """
 
@@ -27,7 +27,7 @@ _PLAIN: Final = 1e12
 
 
 class Mode(NamedTuple):
-    """Where it is, u (d,); the margins z = start + B u of the events there and what the link says of them.
+    """The mode u (d,); the margins z = start + B u of the events there and what the link says of them.
 
     `left` (d,) is the step of Newton's that was too small to be taken: with it u is the mean of the tangent Gaussians.
     """

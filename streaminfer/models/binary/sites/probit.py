@@ -19,7 +19,7 @@ _CERTAIN: Final = 39.0
 """Above this phi / Phi is below the smallest number."""
 _TAIL: Final = -4.0
 _TERMS: Final = 32
-"""Of the continued fraction; from the tail on they are exact in float64."""
+"""Terms of the continued fraction; from the tail on they are exact in float64."""
 _ROOT_2: Final = math.sqrt(2)
 _PEAK: Final = 1 / math.sqrt(2 * math.pi)
 _LEFT: Final = 1e-10

@@ -1,8 +1,9 @@
 """Expectations of a link's derivatives under N(z; m, v), or under the tilted density N(z; m, v) f(z)^p.
 
-Three rules, by the deviation of the Gaussian: seven points of Gauss and Hermite if the link is nearly a polynomial
-there; equal steps, whose error falls as exp(-2 pi^2 / step^2) for a Gaussian and exp(-2 pi^2 / step) for the poles of a
-sigmoid; and panels of Gauss and Legendre around 0, where a wide Gaussian sees the link as an edge.
+There are three rules, by the deviation of the Gaussian. If the link is nearly a polynomial there, it is seven points of
+Gauss and Hermite. Then come equal steps, whose error falls as exp(-2 pi^2 / step^2) for a Gaussian and
+exp(-2 pi^2 / step) for the poles of a sigmoid. A wide Gaussian sees the link as an edge: it has panels of Gauss and
+Legendre around 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MIDDLE: Final = 1.0
 """And up to this: equal steps."""
 _STEP: Final = 0.65
 _DROP: Final = 40.0
-"""Beyond where a log density has fallen by this much nothing counts."""
+"""Once a log density has fallen by this much, nothing beyond counts."""
 LEAST: Final = 1e-200
 """A variance below this is as good as none."""
 _EDGE: Final = 37.0

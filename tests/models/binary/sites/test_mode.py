@@ -14,7 +14,7 @@ every_link = pytest.mark.parametrize("name", ["logistic", "probit"])
 
 
 def margins(n: int, d: int, size: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where margins start, how they change with u, and how often events count."""
+    """The start of margins, how they change with u, and how often events count."""
     rng = np.random.default_rng(n + d)
     return rng.normal(size=n), size * rng.normal(size=(n, d)) + 0.3, rng.uniform(0.2, 2.0, n)
 

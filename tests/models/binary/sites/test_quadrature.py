@@ -40,7 +40,7 @@ def test_a_site_has_the_moments_of_its_event(name: str, deviation: float, far: f
 def test_an_event_that_counts_for_many_is_far_from_its_gaussian(
     name: str, deviation: float, far: float, power: float
 ) -> None:
-    """As in the first step of svi, where a minibatch stands for the population."""
+    """As in the first step of svi, when a minibatch stands for the population."""
     mean, variance = far * deviation, deviation**2
     exact = expectations(LINKS[name], mean, deviation, power)
     (linear,), (precision,) = full.matched(FAST[name], one(mean), one(variance), one(power))
@@ -54,7 +54,7 @@ def test_an_event_that_counts_for_many_is_far_from_its_gaussian(
 @pytest.mark.parametrize("far", IN_DEVIATIONS)
 @pytest.mark.parametrize("tilted", [False, True])
 def test_expectations_are_those_of_brute_force(name: str, deviation: float, far: float, tilted: bool) -> None:
-    """A power other than 1: of the tilted density it is an exponent, of the Gaussian a factor."""
+    """A power other than 1: an exponent of the tilted density, and a factor of the Gaussian."""
     mean, power = far * deviation, 0.7
     exact = expectations(LINKS[name], mean, deviation, power if tilted else 0.0, times=power)
     found = quadrature.expected(FAST[name], one(mean), one(deviation**2), one(power), tilted)

@@ -1,0 +1,57 @@
+"""What `snapshot` says of the draws that a posterior is made of, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streaminfer.runtime.api.snapshot import PosteriorSnapshot
+from streaminfer.runtime.plurals import counted
+from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.shown import Shown
+
+HARDLY = 0.01
+"""Below this part of proposals a chain stands still."""
+
+
+def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
+    """A few lines; none if the posterior is not made of draws."""
+    sampled, settings = found.snapshot.payload.sampled, found.spec.sampling
+    if sampled is None or settings is None:
+        return
+    shown = sampled.shown
+    yield draws_line(shown, settings)
+    yield from _steps(shown, settings)
+    if shown.cut:
+        yield (
+            "retention removed events before all draws of their segment were made: this segment starts at what was left"
+        )
+    under_way = [each.number for each in shown.segments if each.number > shown.segment]
+    if under_way:
+        yield f"segment {max(under_way)} is under way, with more events"
+
+
+def draws_line(shown: Shown, settings: Settings) -> str:
+    """How many draws there are, of how many chains, and what they are worth."""
+    draws = f"{counted(shown.n_draws, 'draw')} of {counted(settings.chains, 'chain')}"
+    worth = f"worth {shown.n_effective_draws:,.0f} independent ones"
+    if shown.complete:
+        return f"segment {shown.segment} is complete: {draws}, {worth}"
+    return f"segment {shown.segment} is not complete: the last half of its draws so far, {draws}, {worth}"
+
+
+def _steps(shown: Shown, settings: Settings) -> Iterator[str]:
+    """How the chains move."""
+    if shown.acceptance is not None:
+        yield f"{100 * shown.acceptance:.3g}% of proposals accepted"
+        if shown.acceptance < HARDLY:
+            yield "hardly any is, so these draws are not of the posterior: make inference.step smaller"
+    if shown.size:
+        bias = None if settings.step is None else settings.step.bias
+        wrong = "" if bias is None else f", chosen so that variances are at most about {100 * bias:.3g}% wrong"
+        yield f"steps of size {shown.size:.3g}{wrong}"
+    if shown.counters.n_undone:
+        yield f"{counted(shown.counters.n_undone, 'step')} left the finite numbers and {_were(shown)} undone"
+
+
+def _were(shown: Shown) -> str:
+    return "was" if shown.counters.n_undone == 1 else "were"
