@@ -26,6 +26,14 @@ from streaminfer.variational.forgetting.reached import believe
 
 def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
     """The posterior of rows as one segment of one partition; raises RowError at the first that cannot be read."""
+    found: Showing | None = Watcher(settings, gathered(spec, settings, rows)).look(0)
+    if found is None:
+        raise RuntimeError("complete chains have nothing to show")
+    return PosteriorSnapshot(spec, snapshot_of(spec, found))
+
+
+def gathered(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> Gathering:
+    """All draws of all chains."""
     if settings.subposteriors > 1:
         raise ValueError(
             f"inference.subposteriors: rows are events of one partition, so there is one subposterior, not "
@@ -38,16 +46,13 @@ def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> Po
         raise ValueError("there are no rows: a sampled posterior needs at least one event")
     target, reading = spec.target, reading_of(spec.target)
     density = reading.density(target, np.ascontiguousarray(reading.rows(target, events)), 1.0)
-    gathered = Gathering(settings, flat.size(target.shapes))
+    found = Gathering(settings, flat.size(target.shapes))
     setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps"))
     fixed = anchored(density, setup)
     for unit in range(settings.chains):
         prepared = Prepared(density, settings, Key(settings.seed, "steps", unit), setup, fixed)
-        gathered.take(unit, _chain(spec, prepared, unit))
-    found: Showing | None = Watcher(settings, gathered).look(0)
-    if found is None:
-        raise RuntimeError("complete chains have nothing to show")
-    return PosteriorSnapshot(spec, snapshot_of(spec, found))
+        found.take(unit, _chain(spec, prepared, unit))
+    return found
 
 
 def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:
