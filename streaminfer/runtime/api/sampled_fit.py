@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.gathering import Gathering
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.showing import Showing, Watcher
+from streaminfer.sampling.states import waiting
+from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import snapshot_of
 from streaminfer.variational.forgetting.reached import believe
@@ -74,24 +78,11 @@ def _chain(spec: Spec, prepared: Prepared, unit: int) -> Draws:
     while not chain.done:
         chain, part = chains.advance(prepared, chain)
         drawn.append(part)
-    setup = prepared.setup
-    return Draws(
-        fingerprint=spec.fingerprint,
-        subposterior=0,
-        chain=unit,
-        segment=0,
-        phase="done",
-        begin=0,
-        end=chain.step,
-        thin=setup.thin,
-        size=setup.size,
-        noise=setup.noise,
-        values=np.concatenate([each.values for each in drawn]),
-        weights=np.concatenate([each.weights for each in drawn]),
-        log_density=np.concatenate([each.log_density for each in drawn]),
-        counters=chain.counters,
-        n_events=prepared.density.n,
-        n_dead_lettered=0,
-        n_lost=0,
-        frontier=(),
-    )
+    setup, n_events = prepared.setup, prepared.density.n
+    state = replace(
+        waiting(spec.fingerprint, unit), segment=0, phase=chain.phase, step=chain.step, thin=setup.thin,
+        n_events=n_events, counters=chain.counters,
+    )  # fmt: skip
+    width = flat.size(spec.target.shapes)
+    place = Unit.numbered(unit, prepared.settings)
+    return published(state, place, 0, drawn, width, Steps(setup.size, setup.noise))
