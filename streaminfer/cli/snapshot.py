@@ -39,7 +39,7 @@ from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import unevenness
-from streaminfer.variational.lda.posterior import TopicsPosterior
+from streaminfer.variational.lda.posterior import AnyTopics
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ def how(spec: Spec) -> str:
     return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec)}"
 
 
-def _topics(topics: TopicsPosterior) -> list[list[str]]:
+def _topics(topics: AnyTopics) -> list[list[str]]:
     """A row for each topic: its words and their probabilities."""
     found = topics.top(TOP_WORDS)
     return [[str(k), "  ".join(f"{word} {p:.3f}" for word, p in words)] for k, words in enumerate(found)]

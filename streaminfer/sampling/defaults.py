@@ -6,18 +6,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from streaminfer.models.targets.reading import DOCUMENTS, reading_of
+from streaminfer.sampling import flat
 from streaminfer.sampling.kernels import mala, mh
-from streaminfer.sampling.methods import has_bias_step
+from streaminfer.sampling.methods import has_bias_step, missing
+from streaminfer.sampling.options import LARGEST
 from streaminfer.sampling.settings import Settings, StepRule
 
 BIAS: Final = 0.05
+DRAWS: Final = 1000
+LEAST_TOPICS, MOST_TOPICS = 10, 100
+"""Draws of topics by each chain."""
+TOPICS_NUMBERS: Final = 1 << 22
+"""Numbers that all draws of topics together have, if that is within those bounds: 32 MB."""
 ACCEPT: Final[Mapping[str, float]] = {"mh": mh.ACCEPT, "mala": mala.ACCEPT}
 SIZES: Final[Mapping[str, float]] = {"sgld": 0.001, "sghmc": 0.0005, "sgnht": 0.005}
-"""Sizes of steps where nothing is known of the posterior.
+"""Sizes of steps if second derivatives are not known, or not used.
 
-Of a mixture of two Gaussians, N = 1e4 and minibatches of 256, preconditioner divided by N, one run of 160,000 steps had
-variances of 1.04 to 1.20 (sgld), 0.95 to 1.60 (sghmc) and 0.92 to 1.02 (sgnht) times those of 400 draws by gibbs. The
-noise of gradients grows like N, and so does the error.
+They suit some posteriors only: `rms` does not know how wide a posterior is. The noise of gradients grows like N, and so
+does the error.
 """
 SGRLD_SIZE: Final[Mapping[str, Callable[[int], float]]] = {
     # A transition of time eps has eps N / (4 B) more variance than the posterior: here B / 10 is divided by N.
@@ -43,7 +50,8 @@ def is_modal(options: Mapping[str, Any], target: Any) -> bool:
 
 
 def _start(options: Mapping[str, Any], target: Any) -> str:
-    return "mode" if is_modal(options, target) else "prior"
+    """From the prior a chain may take longer to the posterior than it has steps, and may end in a poor mode."""
+    return "mode" if missing(target, "mala") is None and options.get("source") != "stream" else "prior"
 
 
 def _thin(options: Mapping[str, Any], target: Any) -> int | None:
@@ -65,7 +73,17 @@ def _adapt(options: Mapping[str, Any], _target: Any) -> str:
     return "never" if (options["step"] or {}).get("size") is not None else "warmup"
 
 
+def _draws(options: Mapping[str, Any], target: Any) -> int:
+    """Draws of topics are large, and the steps between them take long; a mean of topics needs few."""
+    if reading_of(target) is not DOCUMENTS:
+        return DRAWS
+    numbers = int(options["chains"]) * max(1, flat.size(target.shapes))
+    wanted = max(LEAST_TOPICS, min(MOST_TOPICS, TOPICS_NUMBERS // numbers))
+    return max(1, min(LARGEST // numbers, wanted))
+
+
 _CHOICES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], Any]]] = {
+    "draws": _draws,
     "start": _start,
     "thin": _thin,
     "batches": _batches,

@@ -24,9 +24,9 @@ STANDARD_ERRORS = 6
 DRAWS = 20_000
 
 
-def test_every_model_but_topics_has_a_target_with_examples() -> None:
-    assert set(TARGETS) == set(MODELS) - {"lda"}
-    assert {example.kind for example in ALL} == set(TARGETS)
+def test_every_model_has_a_target_and_all_with_densities_have_examples() -> None:
+    assert set(TARGETS) == set(MODELS)
+    assert {example.kind for example in ALL} == set(TARGETS) - {"lda"}
 
 
 @every_target
@@ -109,6 +109,17 @@ def test_parameters_and_places_are_one_to_one(example: Example) -> None:
     assert {name: value.shape[1:] for name, value in parameters.items()} == dict(target.shapes)
     assert set(parameters) == set(model_of(example).posterior(model_of(example).empty()).moments())
     np.testing.assert_allclose(target.unconstrain(parameters), theta, rtol=1e-9, atol=1e-10)
+
+
+@every_target
+def test_no_places_are_no_parameters(example: Example) -> None:
+    """A block of steps may have no draw in it."""
+    target, _, theta = case(example)
+    parameters = target.constrain(theta[:0])
+    assert {name: value.shape for name, value in parameters.items()} == {
+        name: (0, *shape) for name, shape in target.shapes.items()
+    }
+    assert target.unconstrain(parameters).shape == (0, target.dimension)
 
 
 @every_target

@@ -14,7 +14,6 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.gathering import KEPT, Gathering
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.showing import Watcher
-from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import snapshot_of
 from streaminfer.variational.frontier import Frontier
@@ -55,10 +54,9 @@ def newest(spec: Spec, bus: Bus, schemas: Schemas, index: int) -> PosteriorSnaps
     Raises NoSampler, and NoSuchSubposterior if the spec has fewer.
     """
     settings = check_index(spec, index)
-    size = flat.size(spec.target.shapes)
-    gathered, segment = Gathering(settings, size), -1
-    units = [Unit(index, chain, settings.chains, settings.subposteriors).number for chain in range(settings.chains)]
-    with closing(DrawsReader(spec, settings, size, bus, schemas, units)) as reader:
+    size, segment = flat.size(spec.target.shapes), -1
+    gathered = Gathering(settings, size)
+    with closing(DrawsReader(spec, settings, size, bus, schemas, list(gathered.units(index)))) as reader:
         while not reader.at_end():
             for unit, draws in reader.poll(1.0):
                 gathered.take(unit, draws)
