@@ -55,10 +55,9 @@ class Setup(NamedTuple):
 def of_stream(settings: Settings, first: bool) -> Setup:
     """That of events that pass by: nothing is known of them, and only a `first` segment has a warm-up."""
     thin = settings.thin or LEAST_THIN
-    warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
     size = 0.0 if settings.step is None else settings.step.size or 0.0
     nothing = np.empty(0)
-    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, warmup if first else 0, 0)
+    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, _n_warmup(settings, thin, first), 0)
 
 
 def blank(density: Density, settings: Settings) -> Setup:
@@ -91,8 +90,20 @@ def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slice
         made = made._replace(gradient=gradient, n_setup=made.n_setup + density.n)
     made = yield from _sized(density, settings, key, made)
     thin = settings.thin or _usual_thin(density, settings, made)
+    return made._replace(thin=thin, warmup=_n_warmup(settings, thin, first))
+
+
+def _n_warmup(settings: Settings, thin: int, first: bool) -> int:
+    """Steps before the first draw of a segment."""
     warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
-    return made._replace(thin=thin, warmup=warmup if first else warmup // 2)
+    if first:
+        return warmup
+    return 0 if settings.source == "stream" else warmup // 2
+
+
+def n_steps(settings: Settings, thin: int, first: bool) -> int:
+    """All steps of a segment, which is maybe the `first`."""
+    return _n_warmup(settings, thin, first) + settings.draws * thin
 
 
 def _mode(density: Density) -> Generator[str, None, Mode]:
