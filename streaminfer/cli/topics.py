@@ -30,7 +30,7 @@ def command(options: argparse.Namespace) -> int:
         if options.apply:
             schemas.prepare(spec, bus)
         there = bus.topics()
-        rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_of(spec)]
+        rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_on(spec, bus)]
         if spec.data.topic is not None:
             rows.insert(0, _foreign_row(bus, spec.data.topic, there.get(spec.data.topic)))
         registered = schemas.statuses(spec, bus)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
 from streaminfer.spec import Spec
@@ -105,7 +107,22 @@ def topics_of(spec: Spec) -> list[Topic]:
 
 def create_topics(spec: Spec, bus: Bus) -> None:
     """Makes those of the spec's own topics that are missing."""
-    bus.create(topics_of(spec))
+    bus.create(topics_on(spec, bus))
+
+
+def topics_on(spec: Spec, bus: Bus) -> list[Topic]:
+    """The spec's own topics as they should be on a bus. Once there may have been more chains: their partitions stay."""
+    wanted = topics_of(spec)
+    if spec.sampling is None:
+        return wanted
+    kept = bus.topics()
+    by_unit = {each.topic(spec.name) for each in declared(spec).values() if each.partitions == "unit"}
+    return [
+        replace(each, partitions=max(each.partitions, kept[each.name].partitions))
+        if each.name in by_unit & kept.keys()
+        else each
+        for each in wanted
+    ]
 
 
 def check_data_topic(spec: Spec, bus: Bus) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import signal
 from collections.abc import Callable
@@ -11,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -25,41 +23,13 @@ from tests.contracts.bus_harness import read_all
 from tests.faults import crashing
 from tests.faults.buses import kind, params_with
 from tests.faults.crashing import Boundary
+from tests.faults.forks import Forked
 from tests.faults.programs import wait_for
 
 AT_ONCE = 4
 """Boundaries tried side by side, each with topics of its own: most of the time is waiting."""
 BAD = b'{"k": -1}'
 NEVER = Boundary()
-# A clean process forks the others: all have their imports at once, and none has this process's threads.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.faults.crashing"])
-
-
-class Forked:
-    """A process from the forking one. multiprocessing polls all children whenever it starts one, so threads that use
-    it side by side would steal each other's exit codes: one of them at a time."""
-
-    _lock = Lock()
-
-    def __init__(self, target: Callable[..., None], *arguments: object) -> None:
-        self._process = FORKS.Process(target=target, args=arguments)
-        with self._lock:
-            self._process.start()
-
-    @property
-    def exitcode(self) -> int | None:
-        """None while it lives."""
-        with self._lock:
-            return self._process.exitcode
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        with self._lock:
-            self._process.kill()
-        wait_for(lambda: self.exitcode is not None, "a killed process is gone", interval=0.01)
 
 
 @dataclass

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from streaminfer.bus.protocol import Partition, Record
+from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.sampling import flat
@@ -34,7 +36,7 @@ class ChainSubscriber:
         self._follower = Follower(spec, world.bus)
         self.newest: Snapshot | None = None
         self._segments: list[Segment] = []
-        self._undisturbed = Undisturbed(spec, settings, world.broker, world.data)
+        self._undisturbed = Undisturbed(spec, settings, self._rows_of)
         topic, size = names.topic(spec, "draws"), flat.size(spec.target.shapes)
         self._reader = world.bus.reader({Partition(topic, unit): 0 for unit in range(settings.n_units)})
         units = [Unit.numbered(number, settings) for number in range(settings.n_units)]
@@ -52,6 +54,13 @@ class ChainSubscriber:
                 self._read(part.partition.index, record)
         for snapshot in snapshots:
             self._check_shown(snapshot)
+
+    def _rows_of(self, segment: Segment) -> Matrix:
+        found = []
+        for span in segment.spans:
+            log = self._world.broker.log(Partition(self._world.data, span.partition))
+            found += [_value(each) for each in log.records if span.start <= each.offset < span.end]
+        return np.array([[value] for value in found if value is not None], dtype=np.float64).reshape(-1, 1)
 
     def frontier(self) -> object:
         return self._reached
@@ -155,3 +164,9 @@ class ChainSubscriber:
         ends = {span.partition: span.end for span in self._segments[shown.segment].spans}
         if snapshot.frontier.positions != ends or snapshot.n_events != self._undisturbed.n_events[shown.segment]:
             raise Wrong(f"version {snapshot.version} is of {dict(snapshot.frontier.positions)}, not {ends}")
+
+
+def _value(record: Record) -> float | None:
+    """None of a bad event."""
+    value = json.loads(record.value or b"{}").get("x")
+    return None if isinstance(value, str) else float(value)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from streaminfer.bus.protocol import Partition, Record
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.sampling import pooling
@@ -20,7 +19,6 @@ from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.spec import Spec
-from tests.simulation.broker import Broker
 
 
 class Through(NamedTuple):
@@ -47,15 +45,16 @@ class Through(NamedTuple):
 class Undisturbed:
     """The chains of one spec on the segments that were fixed, one after the other, in peace."""
 
-    def __init__(self, spec: Spec, settings: Settings, broker: Broker, topic: str) -> None:
-        self._spec, self._settings, self._broker, self._topic = spec, settings, broker, topic
+    def __init__(self, spec: Spec, settings: Settings, rows_of: Callable[[Segment], Matrix]) -> None:
+        """`rows_of` gives the good events of a segment, by partition and then by position."""
+        self._spec, self._settings, self._rows_of = spec, settings, rows_of
         self._through: dict[int, list[Through]] = {unit: [] for unit in range(settings.chains)}
         self.n_events: list[int] = []
         """By segment."""
 
     def add(self, segment: Segment) -> None:
         """All chains through the next segment."""
-        density = Density(self._spec.target, self._rows(segment))
+        density = Density(self._spec.target, self._rows_of(segment))
         key = Key(self._settings.seed, "steps", 0, segment.number)
         setup = setting_up.all_at_once(density, self._settings, key, segment.number == 0)
         fixed = anchored(density, setup)
@@ -79,19 +78,6 @@ class Undisturbed:
         n_draws = sum(len(chain.weights) for chain in each)
         rng = Key(self._settings.seed, "retained", 0, segment).generator(n_draws)
         return pooling.pool(each, True, rng)
-
-    def _rows(self, segment: Segment) -> Matrix:
-        found = []
-        for span in segment.spans:
-            log = self._broker.log(Partition(self._topic, span.partition))
-            found += [_value(each) for each in log.records if span.start <= each.offset < span.end]
-        return np.array([[value] for value in found if value is not None], dtype=np.float64).reshape(-1, 1)
-
-
-def _value(record: Record) -> float | None:
-    """None of a bad event."""
-    value = json.loads(record.value or b"{}").get("x")
-    return None if isinstance(value, str) else float(value)
 
 
 def _through(prepared: Prepared, position: Vector | None) -> Through:
