@@ -30,7 +30,7 @@ from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.draws import NoSampler
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
-from streaminfer.runtime.api.subposterior import NoSuchSubposterior, NotCombined, check_combined, check_index
+from streaminfer.runtime.api.subposterior import NoSuchSubposterior, check_combined, check_index
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
@@ -39,7 +39,7 @@ from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import unevenness
-from streaminfer.variational.lda.posterior import TopicsPosterior
+from streaminfer.variational.lda.posterior import AnyTopics
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
@@ -135,8 +135,10 @@ def check_subposterior(spec: Spec, options: argparse.Namespace) -> None:
             check_combined(spec)
         else:
             check_index(spec, index)
-    except (NoSampler, NoSuchSubposterior, NotCombined) as error:
-        raise UsageError(str(error) if index is None else f"--{error}") from error
+    except NoSuchSubposterior as error:
+        raise UsageError(f"--{error}") from error
+    except NoSampler as error:
+        raise UsageError(f"{options.spec}: {error}") from error
     if index is not None and options.follow:
         raise UsageError(
             "--follow: a subposterior is shown as it is now; `streaminfer draws --follow` prints its draws"
@@ -233,7 +235,7 @@ def how(spec: Spec) -> str:
     return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec)}"
 
 
-def _topics(topics: TopicsPosterior) -> list[list[str]]:
+def _topics(topics: AnyTopics) -> list[list[str]]:
     """A row for each topic: its words and their probabilities."""
     found = topics.top(TOP_WORDS)
     return [[str(k), "  ".join(f"{word} {p:.3f}" for word, p in words)] for k, words in enumerate(found)]

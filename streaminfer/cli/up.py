@@ -76,7 +76,9 @@ def ending(spec: Spec, job: Job, until_idle: bool) -> tuple[int, str]:
     counts = Totals() if newest is None else newest.counts
     early = until_idle and not job.idle
     refused = until_idle and not early and new.dead_letters > 0 and new.events <= 0
-    how = "stopped before all data was in the posterior" if early else "ended"
+    drawn = spec.sampling is not None and new.events > 0
+    unfinished = "all draws were made" if drawn else "all data was in the posterior"
+    how = f"stopped before {unfinished}" if early else "ended"
     if refused:
         how = "failed, every new event is a dead letter"
     keys = f" of {counted(counts.n_keys, kind_of(spec).row)}" if newest and kind_of(spec).has_rows else ""
@@ -120,7 +122,10 @@ def describe(spec: Spec, status: Status, rate: Rate) -> str:
     parts.append(f"{status.behind:,} to come")
     if status.loading is not None and status.loading.bytes_read < status.loading.bytes_total:
         parts.append(f"loaded {bar(status.loading.bytes_read / max(1, status.loading.bytes_total), 10)}")
-    parts.append(f"{rate.add(counts.n_events):,.0f}/s")
+    if status.chains:
+        parts.append(status.chains)
+    else:
+        parts.append(f"{rate.add(counts.n_events):,.0f}/s")
     if snapshot is not None and kind_of(spec).has_rows:
         parts.append(counted(counts.n_keys, kind_of(spec).row))
     parts.append(f"version {snapshot.version if snapshot is not None else 0}")

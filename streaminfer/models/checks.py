@@ -155,7 +155,7 @@ def _coder(field: Field) -> Coder:
         case "key":
             return keys.Codes()
         case "tokens":
-            return bags.Bags(frozenset(field.categories) or None, field.most)
+            return bags.Bags(frozenset(field.categories) or None, field.most, field.longest)
     return None
 
 

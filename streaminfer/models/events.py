@@ -49,6 +49,7 @@ class _Declared(NamedTuple):
     categories: tuple[str, ...] | frozenset[str]
     path: tuple[str, ...]
     most: int
+    longest: int | None
 
 
 class Field(_Declared):
@@ -56,7 +57,7 @@ class Field(_Declared):
 
     `path` leads to the value in an event, one name for each object on the way; left out, it is the field's name. For
     tokens, `categories` are the words that count, all if there are none, and `most` is how many different ones a
-    document may have.
+    document may have, `longest` how many in all; None: any number.
     """
 
     __slots__ = ()
@@ -68,8 +69,9 @@ class Field(_Declared):
         categories: tuple[str, ...] | frozenset[str] = (),
         path: tuple[str, ...] = (),
         most: int = bags.MOST_WORDS,
+        longest: int | None = None,
     ) -> Field:
-        return super().__new__(cls, name, kind, categories, path or (name,), most)
+        return super().__new__(cls, name, kind, categories, path or (name,), most, longest)
 
     @property
     def is_elsewhere(self) -> bool:

@@ -136,6 +136,12 @@ def _check_draws(options: Mapping[str, Any], target: Any) -> None:
     """What a master can hold, and topics keep."""
     width = sum(math.prod(shape) for shape in target.shapes.values())
     chains, draws = options["chains"], options["draws"]
+    if chains * width > LARGEST:
+        rule = (
+            f"must be at most {LARGEST // width}, as a draw has {width} numbers and all chains together {LARGEST} at "
+            "most: set fewer chains, or make the model smaller"
+        )
+        raise OptionsError("chains", rule, chains)
     if chains * draws * width > LARGEST:
         rule = (
             f"must be at most {LARGEST // (chains * width)} with {chains} chains and {width} numbers in a draw, "

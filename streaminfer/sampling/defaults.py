@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from streaminfer.models.targets.reading import DOCUMENTS, reading_of
+from streaminfer.sampling import flat
 from streaminfer.sampling.kernels import mala, mh
 from streaminfer.sampling.methods import has_bias_step, missing
+from streaminfer.sampling.options import LARGEST
 from streaminfer.sampling.settings import Settings, StepRule
 
 BIAS: Final = 0.05
+DRAWS: Final = 1000
+LEAST_TOPICS, MOST_TOPICS = 10, 100
+"""Draws of topics by each chain."""
+TOPICS_NUMBERS: Final = 1 << 22
+"""Numbers that all draws of topics together have, if that is within those bounds: 32 MB."""
 ACCEPT: Final[Mapping[str, float]] = {"mh": mh.ACCEPT, "mala": mala.ACCEPT}
 SIZES: Final[Mapping[str, float]] = {"sgld": 0.001, "sghmc": 0.0005, "sgnht": 0.005}
 """Sizes of steps if second derivatives are not known, or not used.
@@ -65,7 +73,17 @@ def _adapt(options: Mapping[str, Any], _target: Any) -> str:
     return "never" if (options["step"] or {}).get("size") is not None else "warmup"
 
 
+def _draws(options: Mapping[str, Any], target: Any) -> int:
+    """Draws of topics are large, and the steps between them take long; a mean of topics needs few."""
+    if reading_of(target) is not DOCUMENTS:
+        return DRAWS
+    numbers = int(options["chains"]) * max(1, flat.size(target.shapes))
+    wanted = max(LEAST_TOPICS, min(MOST_TOPICS, TOPICS_NUMBERS // numbers))
+    return max(1, min(LARGEST // numbers, wanted))
+
+
 _CHOICES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], Any]]] = {
+    "draws": _draws,
     "start": _start,
     "thin": _thin,
     "batches": _batches,

@@ -100,9 +100,9 @@ class Gathering:
 
     def windows(self, subposterior: int, segment: int) -> dict[int, Window]:
         """Of each unit of a subposterior what it has of a segment, maybe nothing."""
-        return {unit: self._windows[unit].get(segment, Window()) for unit in self._units(subposterior)}
+        return {unit: self._windows[unit].get(segment, Window()) for unit in self.units(subposterior)}
 
-    def _units(self, subposterior: int) -> range:
+    def units(self, subposterior: int) -> range:
         """The units of a subposterior, by chain."""
         return range(subposterior, self._settings.n_units, self._settings.subposteriors)
 
@@ -123,7 +123,7 @@ class Gathering:
 
     def followed(self, subposterior: int) -> Segment | None:
         """With a stream, the newest segment that all chains have draws of, and the positions that all have passed."""
-        units = [self._windows[unit] for unit in self._units(subposterior)]
+        units = [self._windows[unit] for unit in self.units(subposterior)]
         if not all(units):
             return None
         newest = [held[max(held)].newest for held in units]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+_DENSITY: Final = ("log_likelihood", "log_prior")
 _GRADIENT: Final = ("gradient", "prior_gradient")
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mh": (),
+    "mh": _DENSITY,
     "mala": _GRADIENT,
     "gibbs": ("blocks", "summary", "draw", "tempers"),
     "sgld": _GRADIENT,
     "sghmc": _GRADIENT,
     "sgnht": _GRADIENT,
     "sgrld": ("concentration", "counts"),
-    "subsampled_mh": (),
+    "subsampled_mh": _DENSITY,
     "poisson_mh": ("derivative_bounds",),
     "flymc": ("lower_bound",),
 }

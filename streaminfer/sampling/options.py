@@ -62,7 +62,13 @@ SEGMENT: Final = OneKey(
 _SHARED: Final = (
     Option("seed", Integer(0, 2**63 - 1), "Of all random numbers of a sampler.", 0),
     Option("chains", Integer(1, 64), "How many chains each subposterior has.", 4),
-    Option("draws", Integer(1, 10**9), "How many draws a chain makes in a segment; then it waits.", 1000),
+    Option(
+        "draws",
+        Integer(1, 10**9),
+        "How many draws a chain makes in a segment; then it waits. Not set means 1000, of topics 10 to 100: fewer if "
+        "there are many words and topics.",
+        None,
+    ),
     Option(
         "thin",
         Integer(1, 10**9),

@@ -11,14 +11,14 @@ from typing import Any, Final
 import yaml
 
 from streaminfer.models import MODELS
+from streaminfer.models.lda.model import Lda
 from streaminfer.models.options import OptionsError, Problem, unknown_name
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
-from streaminfer.spec import own, sampler
+from streaminfer.spec import own, sampler, words
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import Key, NameOrSection, check_key
 from streaminfer.spec.spec import NAME, Spec
-from streaminfer.spec.words import check_words, with_words
 from streaminfer.variational.methods import METHODS, method_of
 
 MAX_BYTES: Final = 1 << 20
@@ -81,7 +81,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     if problems or kind is None:
         raise SpecError(file, problems)
     with _together("model", file):
-        filled_in = with_words(kind, options, folder)
+        filled_in = words.with_words(kind, options, folder)
         model = own.built(kind, options, sampled) if own.is_own(kind) else MODELS[kind].build(filled_in)
     if sampled:
         with _together("inference", file):
@@ -101,8 +101,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         fields = spec.event_fields
     with _together("", file):
         if spec.words is not None:
-            react = None if spec.drift is None else spec.drift.react
-            check_words(kind, spec.data.format, react, spec.inference, spec.shards)
+            _check_documents(spec, spec.words)
         check_format(spec.data, fields)
     if sampling is not None:
         with _together("", file):
@@ -117,6 +116,16 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     _check_window(spec, file)
     _check_reaction(spec, file)
     return spec
+
+
+def _check_documents(spec: Spec, model: Lda) -> None:
+    """Raises OptionsError, with the section in its name, if something is set that topics cannot have."""
+    words.check_format(spec.kind, spec.data.format)
+    if spec.sampling is not None:
+        words.check_sampled(model, spec.sampling.method)
+    else:
+        react = None if spec.drift is None else spec.drift.react
+        words.check_words(spec.kind, react, spec.inference, spec.shards)
 
 
 def _check_alone(spec: Spec, file: str) -> None:

@@ -45,8 +45,9 @@ class Spec:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """What the model reads, each with its place in an event."""
-        return located(self.model.fields, self.data.fields, () if self.key is None else (self.key.field,))
+        """What the model reads, each with its place in an event; a target may ask more of it."""
+        asked = self.model.fields if self.sampling is None else getattr(self.target, "fields", self.model.fields)
+        return located(asked, self.data.fields, () if self.key is None else (self.key.field,))
 
     @property
     def shards(self) -> int:

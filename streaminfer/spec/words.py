@@ -59,12 +59,32 @@ def digest(words: Sequence[str]) -> str:
     return found.hexdigest()
 
 
-def check_words(kind: str, form: str, react: Reaction | None, inference: Inference, shards: int) -> None:
-    """Raises OptionsError, with the section in its name, if something is set that words cannot have."""
+def check_format(kind: str, form: str) -> None:
+    """Raises OptionsError if documents cannot come in a format."""
     if form != "json":
         raise OptionsError(
             "data.format", f"must be json with the model {kind}: documents are not rows of numbers", form
         )
+
+
+def check_sampled(model: Lda, method: str) -> None:
+    """Raises OptionsError, with the section in its name, if the model has something that draws of topics cannot."""
+    if model.vocabulary is None:
+        rule = (
+            f"is required with the method {method}, as every draw has all words: name a file with one word a line, or "
+            "use svb, svi or memoized, which learn words as they appear"
+        )
+        raise OptionsError("model.vocabulary", rule, None)
+    if model.shards > 1:
+        rule = f"must be 1 with the method {method}, whose draws have all words: leave it out"
+        raise OptionsError("model.shards", rule, model.shards)
+    if not model.by_mean:
+        rule = f"means nothing with the method {method}, whose documents are fitted to draws of topics: leave it out"
+        raise OptionsError("model.local", rule, model.local)
+
+
+def check_words(kind: str, react: Reaction | None, inference: Inference, shards: int) -> None:
+    """Raises OptionsError, with the section in its name, if something is set that words cannot have."""
     if inference.forget is not None:
         rule = f"cannot be set with {kind}: nothing decays its topics; leave it out, or use svi with constant steps"
         raise OptionsError("inference.forget", rule, dict(inference.forget))

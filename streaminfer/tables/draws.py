@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from streaminfer.models.model import DomainError
-from streaminfer.sampling import flat, pooling
-from streaminfer.sampling.chains.table import KERNELS
+from streaminfer.models.events import Events
+from streaminfer.models.model import DomainError, Matrix
+from streaminfer.models.targets.reading import reading_of
+from streaminfer.sampling import flat, pooling, score
+from streaminfer.sampling.chains.table import kernel_for
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.showing import Showing
 from streaminfer.sampling.shown import Sampled, Shown
 from streaminfer.spec import Spec
+from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.tables.table import Described
 from streaminfer.variational.counts import Totals
 from streaminfer.variational.held import Held
@@ -66,6 +70,30 @@ def snapshot_of(spec: Spec, showing: Showing, version: int = 1) -> Snapshot:
     return Snapshot(spec.fingerprint, version, held, counts=counts)
 
 
+def topics_of(spec: Spec, snapshot: Snapshot) -> SampledTopics | None:
+    """The posterior of topics, if the draws are of topics; else None."""
+    if spec.words is None:
+        return None
+    return _topics(spec, posterior_of(spec, snapshot))
+
+
+def _topics(spec: Spec, draws: DrawsPosterior) -> SampledTopics:
+    if spec.words is None:
+        raise TypeError(f"{spec.kind} is not a model of words")
+    return SampledTopics(spec.words, spec.target.words, np.empty((0, 0)), draws)
+
+
+def scorer_of(spec: Spec, draws: Matrix) -> Callable[[Events], float]:
+    """How well draws (n, D) predict events that they have not seen: the sum of log predictive densities."""
+    target = spec.target
+    if spec.words is not None:
+        statistics = np.zeros(statistics_size(spec))
+        topics = _topics(spec, DrawsPosterior(target, statistics, draws, (len(draws),)))
+        return lambda events: float(topics.log_predictive(events.bagged).sum())
+    theta = target.unconstrain(flat.unflatten(draws, target.shapes))
+    return lambda events: score.total(target, theta, reading_of(target).rows(target, events))
+
+
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
     """The posterior that draws give; raises DomainError if their numbers do not fit together."""
     found = sampled(snapshot)
@@ -80,7 +108,7 @@ def check(spec: Spec, snapshot: Snapshot) -> None:
 
 def exactness(spec: Spec) -> str:
     """`sampled`: draws of the posterior itself; `approximate`: of something near it."""
-    return KERNELS[spec.inference.method].exactness
+    return kernel_for(spec.inference.method, spec.target).exactness
 
 
 def described(spec: Spec, snapshot: Snapshot) -> Described:

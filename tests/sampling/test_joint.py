@@ -19,8 +19,8 @@ from tests.sampling.joint import Kernel, z_scores
 from tests.sampling.simulating import KINDS, World, world
 
 
-def test_every_model_with_a_target_is_tested() -> None:
-    assert set(KINDS) == set(TARGETS)
+def test_every_model_with_a_density_is_tested() -> None:
+    assert set(KINDS) == set(TARGETS) - {"lda"}
 
 
 def _mh(made: World) -> Kernel:

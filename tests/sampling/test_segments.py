@@ -55,6 +55,6 @@ def test_a_partition_that_is_new_counts_from_its_start() -> None:
 
 def test_what_retention_removes_is_lost_from_a_growing_segment_and_from_a_window_only_unread() -> None:
     starts = {0: 70, 1: 10}
-    assert segments.n_lost(BEFORE, spans(90, 50), starts, windowed=False) == 70 + 10
-    assert segments.n_lost(BEFORE, spans(90, 50), starts, windowed=True) == 10
-    assert segments.n_lost(None, spans(90, 50), starts, windowed=False) == 0
+    assert segments.n_lost(BEFORE, starts, forgotten=False) == 70 + 10
+    assert segments.n_lost(BEFORE, starts, forgotten=True) == 10
+    assert segments.n_lost(None, starts, forgotten=False) == 0

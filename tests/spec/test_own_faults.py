@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[type, str]] = {
      "2 finite "
             "numbers of float64, but array([nan, nan])"),
     "inputs": (having(inputs=(Field("x", "number"),)), "what it builds has inputs that are not a tuple of some of its "
-               "fields, but (Field(name='x', kind='number', categories=(), path=('x',), most=100000),)"),
+               "fields, but (Field(name='x', kind='number', categories=(), path=('x',), most=100000, long..."),
     "inputs-list": (having(inputs=[]), "what it builds has inputs that are not a tuple of some of its fields, but []"),
     "no-outputs": (without(WaitingTime, "outputs"), "what it builds has inputs, but outputs that are not a tuple of "
                    "texts, but None"),

@@ -26,8 +26,10 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "poisson: sgrld needs concentration, which it does not have (got 'sgrld')"),
     (of("gaussian_mixture", "sgrld"), "method: must be svb or svi or memoized or mh or mala or gibbs or sgld or sghmc "
      "or sgnht with the model gaussian_mixture: sgrld needs counts, which it does not have (got 'sgrld')"),
-    (of("lda", "sgld"), "method: must be svb or svi or memoized with the model lda: lda cannot be sampled: it has no "
-     "target (got 'sgld')"),
+    (of("lda", "sgld"), "method: must be svb or svi or memoized or sgrld with the model lda: sgld needs gradient, "
+     "which it does not have (got 'sgld')"),
+    (of("lda", "mh"), "method: must be svb or svi or memoized or sgrld with the model lda: mh needs log_likelihood, "
+     "which it does not have (got 'mh')"),
     (of("poisson", "flymc"), "method: is not a known value; known: svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, "
      "sgnht, sgrld (got 'flymc')"),
     (of("poisson", "svb", chains=2), f"chains: means nothing with the method svb, only with {ALL}: leave it out "

@@ -60,8 +60,9 @@ class Bags:
     are passed over.
     """
 
-    def __init__(self, known: frozenset[str] | None = None, most: int = MOST_WORDS) -> None:
-        self._known, self._most = known, most
+    def __init__(self, known: frozenset[str] | None = None, most: int = MOST_WORDS, longest: int | None = None) -> None:
+        """`most` is how many different words a document may have, `longest` how many in all."""
+        self._known, self._most, self._longest = known, most, longest
         self._codes: dict[str, int] = {}
         self.labels: list[bytes] = []
         self.ends, self.words, self.counts = array("q"), array("q"), array("d")
@@ -73,6 +74,8 @@ class Bags:
         entries = [(code, float(count)) for code, count in zip(codes, found.values(), strict=True) if code != PASSED]
         if len(entries) > self._most:
             raise BadDocument(f"must have at most {self._most} different words", found)
+        if self._longest is not None and sum(count for _, count in entries) > self._longest:
+            raise BadDocument(f"must have at most {self._longest} words", found)
         self.words.extend(code for code, _ in entries)
         self.counts.extend(count for _, count in entries)
         self.ends.append(len(self.words))

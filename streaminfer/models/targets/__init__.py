@@ -15,6 +15,7 @@ from streaminfer.models.targets.kinds.bernoulli import Bernoulli
 from streaminfer.models.targets.kinds.categorical import Categorical
 from streaminfer.models.targets.kinds.gaussian import Gaussian
 from streaminfer.models.targets.kinds.gaussian_mixture import GaussianMixture
+from streaminfer.models.targets.kinds.lda import Lda
 from streaminfer.models.targets.kinds.linear_regression import LinearRegression
 from streaminfer.models.targets.kinds.logistic_regression import LogisticRegression
 from streaminfer.models.targets.kinds.poisson import Poisson
@@ -29,16 +30,15 @@ TARGETS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "logistic_regression": LogisticRegression.of,
     "probit_regression": ProbitRegression.of,
     "gaussian_mixture": GaussianMixture.of,
+    "lda": Lda.of,
 }
 MEMBERS: Final = ("dimension", "columns", "shapes", "rows", "log_likelihood", "log_prior", "constrain", "unconstrain")
-"""What every target has."""
+"""What every target of numbers has; topics of documents have neither densities nor theta."""
 
 
 def target_of(model: AnyModel) -> Any:
     """The target of a model; raises TypeError that names a missing member if it has none."""
     if isinstance(model, MODELS.get(model.kind, ())):  # a class of a user's own may have any kind
-        if model.kind not in TARGETS:
-            raise TypeError(f"{model.kind} cannot be sampled: it has no target")
         return TARGETS[model.kind](model)
     missing = [name for name in MEMBERS if not hasattr(model, name)]
     if missing:

@@ -10,7 +10,7 @@ import numpy as np
 from streaminfer.models.events import Events, Field
 from streaminfer.models.model import Groups, Posterior, Predictions, predicts
 from streaminfer.spec import Spec
-from streaminfer.variational.lda.posterior import TopicsPosterior
+from streaminfer.variational.lda.posterior import AnyTopics
 
 
 class CannotPredict(ValueError):
@@ -24,7 +24,7 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
             f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must "
             "have; docs/own-models.md explains how a model predicts"
         )
-    if spec.sampling is not None and not hasattr(spec.target, "predictions"):
+    if spec.sampling is not None and spec.words is None and not hasattr(spec.target, "predictions"):
         raise CannotPredict(
             f"model.kind: {spec.kind} does not predict by draws: its class has no `predictions(parameters, inputs, "
             "level)`; docs/own-models.md explains how a model predicts"
@@ -38,19 +38,17 @@ def outputs_of(spec: Spec) -> tuple[str, ...]:
     return spec.model.outputs if predicts(spec.model) else ()
 
 
-def predicted(posterior: Posterior | TopicsPosterior, events: Events, level: float) -> Predictions:
+def predicted(posterior: Posterior | AnyTopics, events: Events, level: float) -> Predictions:
     """What a posterior says of events with the inputs alone, by name."""
     if not 0 < level < 1:
         raise CannotPredict(f"interval: must be a number between 0 and 1, such as 0.95 (got {level!r})")
-    if isinstance(posterior, TopicsPosterior):
+    if isinstance(posterior, AnyTopics):
         return posterior.predict(events.bagged)
     found: Predictions = posterior.predict(events.numbers, level)  # type: ignore[attr-defined]  # it `Predicts`
     return found
 
 
-def by_key(
-    posteriors: Sequence[Posterior | TopicsPosterior], events: Events, groups: Groups, level: float
-) -> Predictions:
+def by_key(posteriors: Sequence[Posterior | AnyTopics], events: Events, groups: Groups, level: float) -> Predictions:
     """The same for events in groups (n,), each predicted by the posterior of its group."""
     made: Predictions = {}
     for group in np.unique(groups).tolist():

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streaminfer.models.model import Matrix
-from streaminfer.models.targets.density import Density
+from streaminfer.models.events import Events
+from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.chains import chain as chains
@@ -41,11 +41,11 @@ def gathered(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) 
         )
     if settings.source == "stream":
         raise ValueError("inference.source: rows at hand are no stream: leave it out for fit")
-    numbers = _numbers(spec, list(rows))
-    if not len(numbers):
+    events = _events(spec, list(rows))
+    if not events.n:
         raise ValueError("there are no rows: a sampled posterior needs at least one event")
-    target = spec.target
-    density = Density(target, np.ascontiguousarray(target.rows(numbers), dtype=np.float64))
+    target, reading = spec.target, reading_of(spec.target)
+    density = reading.density(target, np.ascontiguousarray(reading.rows(target, events)), 1.0)
     found = Gathering(settings, flat.size(target.shapes))
     setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps"))
     fixed = anchored(density, setup)
@@ -55,17 +55,17 @@ def gathered(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) 
     return found
 
 
-def _numbers(spec: Spec, rows: list[Mapping[str, Any]]) -> Matrix:
+def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:
     """Rows as events of the window, if there is one."""
     events, forget = events_of(spec.event_fields, rows), spec.inference.forget or {}
     if "window_events" in forget:
-        return events.numbers[-int(forget["window_events"]) :]
+        return events.only(np.arange(events.n)[-int(forget["window_events"]) :])
     if "window_seconds" in forget:
         events, seconds = events.parted()
         times = believe(seconds, ()).times if len(seconds) else seconds
         inside = np.flatnonzero(times > times.max(initial=0.0) - forget["window_seconds"])
-        return events.numbers[inside]
-    return events.numbers
+        return events.only(inside)
+    return events
 
 
 def _chain(spec: Spec, prepared: Prepared, unit: int) -> Draws:

@@ -20,8 +20,10 @@ from streaminfer.runtime.api.frames import RowError, rows_of
 from streaminfer.runtime.plurals import counted
 from streaminfer.sampling.posterior import DrawsPosterior
 from streaminfer.spec import Spec
+from streaminfer.tables.draws import topics_of
 from streaminfer.tables.kinds import kind_of
-from streaminfer.variational.lda.posterior import TopicsPosterior
+from streaminfer.tables.sampled_topics import SampledTopics
+from streaminfer.variational.lda.posterior import AnyTopics
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
 
@@ -58,13 +60,11 @@ def _python_values(row: Any) -> Any:
 class PosteriorSnapshot:
     """The posterior at one version. `mean`, `sd` and `cov` are by parameter name; `topics` are those of lda."""
 
-    def __init__(
-        self, spec: Spec, snapshot: Snapshot, key: str | None = None, topics: TopicsPosterior | None = None
-    ) -> None:
+    def __init__(self, spec: Spec, snapshot: Snapshot, key: str | None = None, topics: AnyTopics | None = None) -> None:
         self.spec = spec
         self.snapshot = snapshot
         self.key = key
-        self.topics = topics
+        self._topics = topics
 
     def __repr__(self) -> str:
         events = counted(self.n_events, "event")
@@ -112,13 +112,20 @@ class PosteriorSnapshot:
         found = self.snapshot.payload.sampled
         return None if found is None else sampling_document.of(found, self.spec)
 
+    @cached_property
+    def topics(self) -> AnyTopics | None:
+        """The topics of lda; None of other models. Those of increments need all words, which are not in a snapshot."""
+        if self._topics is not None or self.snapshot.payload.sampled is None:
+            return self._topics
+        return topics_of(self.spec, self.snapshot)
+
     @property
     def vocabulary(self) -> list[str]:
         """The words of topics in the order of their bytes, as the columns of `topics` are."""
         return [] if self.topics is None else self.topics.vocabulary
 
     @cached_property
-    def posterior(self) -> Posterior | TopicsPosterior:
+    def posterior(self) -> Posterior | AnyTopics:
         if self.topics is not None:
             return self.topics
         return kind_of(self.spec).posterior(self.spec, self.snapshot)
@@ -150,7 +157,7 @@ class PosteriorSnapshot:
         Of a document: log p(one half of its words | the other), which is which by coins of the model's seed.
         """
         events = events_of(self.spec.fields, [rows] if isinstance(rows, Mapping) else rows)
-        if isinstance(self.posterior, TopicsPosterior):
+        if isinstance(self.posterior, AnyTopics):
             found = self.posterior.log_predictive(events.bagged)
         else:
             found = self.posterior.log_predictive(events.numbers)
@@ -185,7 +192,7 @@ class PosteriorSnapshot:
             raise ImportError(
                 "to_inference_data needs ArviZ: pip install arviz-base, or '.[arviz]' in a clone of streaminfer"
             ) from error
-        if isinstance(self.posterior, DrawsPosterior):
+        if isinstance(self.posterior, DrawsPosterior | SampledTopics):
             return from_dict({"posterior": self.posterior.chains()})
         sample = self.sample(rng or np.random.default_rng(0), draws)
         return from_dict({"posterior": {name: values[None] for name, values in sample.items()}})
@@ -207,17 +214,19 @@ class PosteriorSnapshot:
         return self.snapshot.counts.score / n_scored if n_scored else None
 
     def _numbers(self) -> dict[str, Any]:
-        """Parameters and natural parameters."""
+        """Parameters and natural parameters, and which draws they are of."""
+        sampling = {} if self.sampling is None else {"sampling": self.sampling}
         if self.topics is not None:
             return {
                 "parameters": topics_document.parameters(self.topics),
                 "natural": topics_document.natural(self.topics),
                 "truncated": topics_document.truncated(self.topics),
+                **sampling,
             }
         return {
             "parameters": {name: _moments_json(moments) for name, moments in self.moments.items()},
             "natural": plain(self.posterior.natural) if len(self.posterior.natural) else None,
-            **({} if self.sampling is None else {"sampling": self.sampling}),
+            **sampling,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -54,10 +54,9 @@ def newest(spec: Spec, bus: Bus, schemas: Schemas, index: int) -> PosteriorSnaps
     Raises NoSampler, and NoSuchSubposterior if the spec has fewer.
     """
     settings = check_index(spec, index)
-    size, first = flat.size(spec.target.shapes), index * settings.chains
-    gathered, segment = Gathering(settings, size), -1
-    units = list(range(first, first + settings.chains))
-    with closing(DrawsReader(spec, settings, size, bus, schemas, units)) as reader:
+    size, segment = flat.size(spec.target.shapes), -1
+    gathered = Gathering(settings, size)
+    with closing(DrawsReader(spec, settings, size, bus, schemas, list(gathered.units(index)))) as reader:
         while not reader.at_end():
             for unit, draws in reader.poll(1.0):
                 gathered.take(unit, draws)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streaminfer.variational.lda.posterior import TopicsPosterior
+from streaminfer.variational.lda.posterior import AnyTopics
 
 MOST_NUMBERS: Final = 100_000
 """Topics times words; beyond that they are too many to read as text, and a document would have many megabytes."""
 TOP: Final = 20
 
 
-def truncated(topics: TopicsPosterior) -> bool:
-    return topics.natural.size > MOST_NUMBERS
+def truncated(topics: AnyTopics) -> bool:
+    return topics.mean.size > MOST_NUMBERS
 
 
-def parameters(topics: TopicsPosterior) -> dict[str, Any]:
+def parameters(topics: AnyTopics) -> dict[str, Any]:
     """The section `parameters` of the document; `top` are each topic's likeliest words, if not all are shown."""
     if truncated(topics):
         return {"topics": {"top": _pairs(topics, scaled=False)}, "vocabulary": None, "n_words": len(topics.words)}
@@ -27,12 +27,14 @@ def parameters(topics: TopicsPosterior) -> dict[str, Any]:
     }
 
 
-def natural(topics: TopicsPosterior) -> Any:
-    """The parameters of the Dirichlets, a list for each topic; or those of the likeliest words."""
+def natural(topics: AnyTopics) -> Any:
+    """The parameters of the Dirichlets, a list for each topic, or those of the likeliest words; draws have none."""
+    if not topics.natural.size:
+        return None
     return {"top": _pairs(topics, scaled=True)} if truncated(topics) else topics.natural.tolist()
 
 
-def _pairs(topics: TopicsPosterior, scaled: bool) -> list[list[list[Any]]]:
-    totals = topics.natural.sum(axis=1).tolist() if scaled else [1.0] * len(topics.natural)
+def _pairs(topics: AnyTopics, scaled: bool) -> list[list[list[Any]]]:
+    totals = topics.natural.sum(axis=1).tolist() if scaled else [1.0] * len(topics.mean)
     found = zip(topics.top(TOP), totals, strict=True)
     return [[[word, p * total] for word, p in words] for words, total in found]

@@ -169,6 +169,7 @@ class SampledShard:
 
     def commit(self, member: Member, now_ms: int) -> None:
         """Publishes the snapshot and the group's position in one transaction."""
+        self.verify()  # versions rise by one: none is left out because a broker has lost the one before
         shown = sampled(self.snapshot).shown
         shown = showing.with_progress(shown, self._gathered, self._reader.positions())
         snapshot = with_shown(self.snapshot, shown)

@@ -117,7 +117,7 @@ class Course:
             if work.about.n_dead_lettered == 0 and draws is None:
                 return False
             before = self._state.frontier
-            self._news = NewEvents(self._spec, self._bus, self._target, work.segment, before, draws, self._schemas)
+            self._news = NewEvents(self._spec, self._bus, work.segment, before, draws, self._schemas)
         try:
             return not self._news.step(0.0)
         except Removed as error:  # the rows are here, so the chain goes on

@@ -5,16 +5,14 @@ Chain 0 does it, for positions that its committed segments do not have.
 
 from __future__ import annotations
 
-from typing import Any
-
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
-from streaminfer.sampling import flat, score
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Span, Spans
 from streaminfer.spec import Spec
+from streaminfer.tables.draws import scorer_of
 from streaminfer.wire.avro import Schemas
 
 
@@ -22,15 +20,15 @@ class NewEvents:
     """Passes over the positions of a segment that come after those of another one."""
 
     def __init__(
-        self, spec: Spec, bus: Bus, target: Any, segment: Segment, before: Spans, draws: Matrix | None, schemas: Schemas
+        self, spec: Spec, bus: Bus, segment: Segment, before: Spans, draws: Matrix | None, schemas: Schemas
     ) -> None:
         """`draws` (n, D) are those of the segment before, under which new events are scored; None: they are not."""
         ends = {span.partition: span.end for span in before}
         new = tuple(
             Span(span.partition, max(span.start, ends.get(span.partition, 0)), span.end) for span in segment.spans
         )
-        self._bus, self._target = bus, target
-        self._theta = None if draws is None else target.unconstrain(flat.unflatten(draws, target.shapes))
+        self._bus = bus
+        self._scored = None if draws is None else scorer_of(spec, draws)
         self._events: SegmentEvents | None = SegmentEvents(spec, bus, new, schemas, ends)
         self.score, self.n_scored = 0.0, 0
 
@@ -43,9 +41,9 @@ class NewEvents:
             self.close()
             return True
         store.publish(self._bus, part.letters)
-        if self._theta is not None and len(part.events):
-            self.score += score.total(self._target, self._theta, self._target.rows(part.events))
-            self.n_scored += len(part.events)
+        if self._scored is not None and part.events.n:
+            self.score += self._scored(part.events)
+            self.n_scored += part.events.n
         return False
 
     def close(self) -> None:

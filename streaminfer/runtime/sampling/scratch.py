@@ -39,6 +39,8 @@ class About(NamedTuple):
     """What a file of rows has, and what was found on the way."""
 
     n_events: int
+    n_rows: int
+    """As many as events, or more: an event that is a document has several."""
     n_dead_lettered: int
     digest: str
     columns: int
@@ -90,13 +92,13 @@ class RowsFile:
         self._part: Path | None = None
         self._whole: BinaryIO | None = None
         self._hash = blake2b(digest_size=16)
-        self._n = 0
+        self._n_events = self._n_rows = 0
 
     def about(self) -> About | None:
         """What the file has, if it is whole."""
         try:
             found = About(**json.loads(self._about.read_bytes()))
-            whole = self.path.stat().st_size == 8 * found.n_events * found.columns and found.columns == self._columns
+            whole = self.path.stat().st_size == 8 * found.n_rows * found.columns and found.columns == self._columns
         except (OSError, ValueError, TypeError):
             return None
         return found if whole else None
@@ -122,14 +124,15 @@ class RowsFile:
         self._drop()
         number, name = tempfile.mkstemp(".part", f"{self.path.stem}.", folder())
         self._out, self._part = open(number, "w+b"), Path(name)  # noqa: SIM115 (closed by `close`)
-        self._hash, self._n = blake2b(digest_size=16), 0
+        self._hash, self._n_events, self._n_rows = blake2b(digest_size=16), 0, 0
 
-    def add(self, rows: Matrix) -> None:
+    def add(self, rows: Matrix, n_events: int) -> None:
         data = np.ascontiguousarray(rows, dtype="<f8").tobytes()
         self.expect(len(rows))
         self._writing.write(data)
         self._hash.update(data)
-        self._n += len(rows)
+        self._n_events += n_events
+        self._n_rows += len(rows)
         if self._lock is not None:
             os.utime(self._lock.fileno())
 
@@ -139,18 +142,20 @@ class RowsFile:
             raise RuntimeError("no file is being written")
         return self._out
 
-    def keep(self, wanted: NDArray[np.bool_]) -> None:
-        """Leaves out the rows that are not wanted (n,)."""
-        if wanted.all():
+    def keep(self, events: NDArray[np.bool_], lengths: NDArray[np.intp]) -> None:
+        """Leaves out the rows of events that are not wanted (n,); each has so many rows (n,)."""
+        if events.all():
             return
+        wanted = np.repeat(events, lengths)
         rows = self._mapped(self._writing, len(wanted))
         self.begin(int(wanted.sum()))
         for begin in range(0, len(wanted), PART):
-            self.add(rows[begin : begin + PART][wanted[begin : begin + PART]])
+            self.add(rows[begin : begin + PART][wanted[begin : begin + PART]], 0)
+        self._n_events = int(events.sum())
 
     def end(self, n_dead_lettered: int) -> About:
         """The file is whole; others find it by its name, if the folder is still there."""
-        about = About(self._n, n_dead_lettered, self._hash.hexdigest(), self._columns)
+        about = About(self._n_events, self._n_rows, n_dead_lettered, self._hash.hexdigest(), self._columns)
         self._writing.flush()
         self._whole, self._out = self._out, None
         try:
@@ -181,7 +186,7 @@ class RowsFile:
             raise RuntimeError("the rows are not there yet")
         with suppress(OSError):
             os.utime(self._about)
-        rows = self._mapped(self._whole, about.n_events)
+        rows = self._mapped(self._whole, about.n_rows)
         self._whole.close()  # a map outlives its file
         self._whole = None
         return rows

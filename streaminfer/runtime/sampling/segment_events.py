@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Record, Unreadable
-from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.events import Events
+from streaminfer.models.model import Vector
 from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.reading import intake
@@ -30,9 +29,9 @@ class Removed(Exception):
 
 
 class Read(NamedTuple):
-    """Good events (n, fields), their times (n,) if those matter, and dead letters of the bad ones."""
+    """Good events, their times (n,) if those matter, and dead letters of the bad ones."""
 
-    events: Matrix
+    events: Events
     times: Vector | None
     letters: list[Output]
     n_bad: int
@@ -65,7 +64,7 @@ class SegmentEvents:
         if self._reader is None:
             self._open(span, partition)
         if self._reader is None:  # the span is empty
-            return Read(np.empty((0, len(self._spec.fields))), None, [], 0)
+            return self._taken([])
         begin = self._reader.position(partition)
         try:
             polled = self._reader.poll(timeout, MOST_RECORDS)
@@ -105,7 +104,7 @@ class SegmentEvents:
             if since is not None and record.offset >= since.get(record.partition.index, 0)
         ]
         n_bad = sum(each.n_events for each in taken.bad) + len(faulty)
-        return Read(taken.events.numbers, taken.places, letters, n_bad)
+        return Read(taken.events, taken.places, letters, n_bad)
 
     def close(self) -> None:
         if self._reader is not None:

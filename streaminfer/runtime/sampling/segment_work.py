@@ -8,14 +8,16 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
+from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
-from streaminfer.runtime.sampling.segment_events import SegmentEvents
+from streaminfer.runtime.sampling.segment_events import Read, SegmentEvents
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling.chains import packing, setting_up
 from streaminfer.sampling.chains.prepared import Prepared, anchored
@@ -56,8 +58,10 @@ class SegmentRows:
         self._found: About | None = None
         """What the file that is compared should have."""
         self._events: SegmentEvents | None = None
+        self._reading = reading_of(target)
         self._times: list[Vector] = []
-        self._n_bad = self._n_events = 0
+        self._lengths: list[NDArray[np.intp]] = []
+        self._n_bad = self._n_rows = 0
         self.about: About | None = None
         """Once the rows are there."""
 
@@ -80,7 +84,7 @@ class SegmentRows:
             self._check, self._found = Check(self._file.path, found), found
         elif self._file.lock() and self._file.about() is None:
             self._file.begin(self._segment.size)
-            self._times, self._n_bad, self._n_events = [], 0, 0
+            self._times, self._lengths, self._n_bad, self._n_rows = [], [], 0, 0
             self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
 
     @property
@@ -122,13 +126,8 @@ class SegmentRows:
         part = self._events.read(timeout)
         if part is not None:
             self._n_bad += part.n_bad
-            self._n_events += len(part.events)
-            if len(part.events):
-                done = self._events.position
-                self._file.expect(self._n_events * (self._segment.size - done) / max(1, done))
-                self._file.add(self._target.rows(part.events))
-            if part.times is not None:
-                self._times.append(part.times)
+            if part.events.n:
+                self._add(self._events.position, part)
             return
         self._events = None
         if self._spec.inference.by_time:
@@ -136,13 +135,24 @@ class SegmentRows:
         self.about = self._file.end(self._n_bad)
         self._file.unlock()
 
+    def _add(self, done: int, part: Read) -> None:
+        """Writes the rows of events, if there is room for those of all positions; so many are `done`."""
+        rows = self._reading.rows(self._target, part.events)
+        self._n_rows += len(rows)
+        self._file.expect(self._n_rows * (self._segment.size - done) / max(1, done))
+        self._file.add(rows, part.events.n)
+        if part.times is not None:
+            self._times.append(part.times)
+            self._lengths.append(self._reading.lengths(rows))
+
     def _keep_window(self) -> None:
         """Leaves out what is older than the window before the newest event."""
         times = np.concatenate([np.empty(0), *self._times])
-        self._times = []
+        lengths = np.concatenate([np.empty(0, dtype=np.intp), *self._lengths])
+        self._times, self._lengths = [], []
         seconds = (self._spec.inference.forget or {}).get("window_seconds")
         if seconds is not None and len(times):
-            self._file.keep(times > times.max() - seconds)
+            self._file.keep(times > times.max() - seconds, lengths)
 
     def close(self) -> None:
         if self._check is not None:
@@ -172,7 +182,7 @@ class SegmentWork:
     def read(self, timeout: float) -> bool:
         """Whether the rows are there; each call does a part. Raises Removed."""
         if self.density is None and self.rows.step(timeout) and (rows := self.rows.mapped()) is not None:
-            self.density = Density(self._target, rows, 1 / self._unit.subposteriors)
+            self.density = reading_of(self._target).density(self._target, rows, 1 / self._unit.subposteriors)
         self.progress = self.rows.progress
         return self.density is not None
 
@@ -185,8 +195,7 @@ class SegmentWork:
     def offer(self, numbers: Vector) -> None:
         """Takes over a set-up that was committed, so that draws stay the same whatever computes it anew."""
         if self.setup is None and self.density is not None and len(numbers):
-            curved = setting_up.has_curvature(self.density)
-            self.setup = packing.unflatten(setting_up.blank(self.density.dimension, self._settings, curved), numbers)
+            self.setup = packing.unflatten(setting_up.blank(self.density, self._settings), numbers)
 
     def set_up(self) -> bool:
         """Whether the set-up is there; each call does a part. Raises Fatal if there is none."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Unreadable
 from streaminfer.models.targets.passing import PassingEvents
+from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.reading import intake
@@ -159,11 +160,11 @@ class StreamCourse:
             self._letters += [store.letter_output(self._spec, readable[b.place], b.reason, b.rest) for b in taken.bad]
             self._letters += [store.letter_output(self._spec, record, record.fault) for record in faulty]
         n_events, n_bad, n_lost = self._counts
-        events = taken.events.numbers
+        events = taken.events
         n_bad += sum(bad.n_events for bad in taken.bad) + len(faulty)
-        self._counts = (n_events + len(events), n_bad, n_lost)
-        if len(events):
-            rows = np.ascontiguousarray(self._target.rows(events), dtype=np.float64)
+        self._counts = (n_events + events.n, n_bad, n_lost)
+        if events.n:
+            rows = np.ascontiguousarray(reading_of(self._target).rows(self._target, events))
             total = max(self._settings.population or 0, self._counts[0])
             self._step(PassingEvents(self._target, rows, 1 / self._unit.subposteriors, total))
 

@@ -50,7 +50,7 @@ class OwnedUnit:
         self.unit = Unit.numbered(number, settings)
         self._state_at = Partition(names.topic(spec, "sampler-state"), number)
         self._draws_at = Partition(names.topic(spec, "draws"), number)
-        self._owner = Owner(bus, names.sampler_writer(spec, number), [self._state_at, self._draws_at])
+        self._owner = self._fence()
         self._shelf = sampler_states.Shelf(spec.fingerprint, self.unit, MOST_NUMBERS, schemas, max_events(spec))
         self._reader: Reader | None = bus.reader({self._state_at: bus.starts(self._state_at.topic)[number]})
         self._end = bus.ends(self._state_at.topic)[number]
@@ -62,6 +62,10 @@ class OwnedUnit:
         self._written: str | None = None
         """The token of the set-up that the bus has."""
         self._course: Course | StreamCourse | None = None
+
+    def _fence(self) -> Owner:
+        """Shuts out the owner before: what is restored after it can no longer change."""
+        return Owner(self._bus, names.sampler_writer(self._spec, self.unit.number), [self._state_at, self._draws_at])
 
     def restored(self) -> bool:
         """Whether the newest state is here; each call reads on."""

@@ -16,6 +16,7 @@ from streaminfer.runtime.loading.produce import Loader, Progress
 from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Mark, Role
+from streaminfer.runtime.supervising.chains import Chains
 from streaminfer.runtime.supervising.supervisor import Child, Supervisor
 from streaminfer.spec import Spec
 from streaminfer.variational.counts import Totals
@@ -35,6 +36,8 @@ class Status(NamedTuple):
     behind: int
     alive: int
     restarts: int
+    chains: str = ""
+    """What the chains of a sampled posterior do."""
 
 
 class Gain(NamedTuple):
@@ -68,6 +71,7 @@ class Job:
         self._before = self.follower.catch_up()
         incarnation.check(spec, bus, self.follower.snapshots)
         self._letters = bus.ends(names.topic(spec, "dead-letters"))
+        self._chains = None if spec.sampling is None else Chains(spec, spec.sampling, bus, ids)
         self.supervisor = Supervisor(children)
 
     @property
@@ -118,6 +122,8 @@ class Job:
         finally:
             self.supervisor.stop()
             self.follower.close()
+            if self._chains is not None:
+                self._chains.close()
 
     def _load(self) -> None:
         """One batch of the file; after the last one the ends are read, once."""
@@ -133,6 +139,8 @@ class Job:
     def _follow(self) -> None:
         before = self._place()
         self.follower.poll(0.0 if self._loading is not None else TICK)
+        if self._chains is not None:
+            self._chains.poll()
         after = self._place()
         if after is not None and after != before:
             self.supervisor.progressed()
@@ -144,7 +152,9 @@ class Job:
 
     def _status(self) -> Status:
         alive = sum(child.alive for child in self.supervisor.children)
-        return Status(self._progress, self.follower.snapshot, self._behind, alive, self.supervisor.restarts)
+        newest = self.follower.snapshot
+        chains = "" if self._chains is None else self._chains.said(newest)
+        return Status(self._progress, newest, self._behind, alive, self.supervisor.restarts, chains)
 
     def _count_behind(self) -> int:
         """Positions of the data topic that are not in the posterior yet; each once for every pass that is to come."""

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
+from streaminfer.sampling import flat
 from streaminfer.sampling.chains import packing
 from streaminfer.sampling.chains.kernel import Kernel
 from streaminfer.sampling.chains.prepared import Prepared
-from streaminfer.sampling.chains.table import KERNELS
+from streaminfer.sampling.chains.table import kernel_for
 from streaminfer.sampling.draws import Counters
 
 MOST_UNDONE: Final = 100
@@ -50,7 +51,7 @@ class Drawn(NamedTuple):
 
 
 def kernel_of(prepared: Prepared) -> Kernel:
-    return KERNELS[prepared.settings.method]
+    return kernel_for(prepared.settings.method, prepared.density.target)
 
 
 def begin(prepared: Prepared, position: Vector | None) -> Chain:
@@ -112,10 +113,12 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
 
 def _drawn(prepared: Prepared, positions: Matrix, weights: Vector, known: Vector, chosen: Any) -> tuple[Drawn, int]:
     """The draws at positions, and how many likelihoods of single events their log densities took."""
+    if not len(chosen):  # and a target need not know what to make of none
+        return Drawn(np.empty((0, flat.size(prepared.density.target.shapes))), weights, np.empty(0)), 0
     kernel = kernel_of(prepared)
     values, cost = prepared.in_order(kernel.values(prepared, positions)), 0
     log_density = known[chosen] if len(known) else known
-    if not len(known) and kernel.exactness == "sampled" and len(chosen):
+    if not len(known) and kernel.exactness == "sampled":
         # A step of such a method reads all data anyway.
         log_density, cost = prepared.density.log_density(positions), prepared.density.n * len(chosen)
     if not (np.isfinite(values).all() and np.isfinite(log_density).all()):

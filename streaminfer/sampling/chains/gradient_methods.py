@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ STEPS: Final = 64
 """Of a block: the loop is compiled, and random numbers are drawn for all of them at once."""
 
 
-class _Stochastic:
+class _Stochastic(ABC):
     """What the three have in common."""
 
     exactness: Final = "approximate"
@@ -32,8 +33,9 @@ class _Stochastic:
         """Without a place: a state of zeros."""
         return self.start(prepared, np.zeros(prepared.density.dimension), np.random.default_rng(0))
 
+    @abstractmethod
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> Any:
-        raise NotImplementedError
+        """The state of a chain at a position (d,)."""
 
     def undone(self, state: Any) -> int:
         return int(state.undone)
@@ -82,13 +84,15 @@ class Found(NamedTuple):
 class _Moving(_Stochastic):
     """A method with velocities. Steps of sgld learn `rms` in the first half of warm-up, if it is to be learned."""
 
+    @abstractmethod
     def init(self, dynamics: Dynamics, prepared: Prepared, position: Vector, rng: np.random.Generator) -> Any:
-        raise NotImplementedError
+        """The method's own state at a position (d,)."""
 
+    @abstractmethod
     def moved(
         self, dynamics: Dynamics, prepared: Prepared, state: Any, rng: np.random.Generator, count: int
     ) -> tuple[Any, StepBlock, Info]:
-        raise NotImplementedError
+        """A block of the method's own steps."""
 
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> Any:
         own = self.init(prepared.dynamics, prepared, position, rng)

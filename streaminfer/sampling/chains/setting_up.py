@@ -14,9 +14,11 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets import mode
+from streaminfer.models.targets.corpus import Corpus
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import Mode
 from streaminfer.models.targets.target import Curved
+from streaminfer.sampling.chains import first_topics
 from streaminfer.sampling.gradients import bias, preconditioning, tuning
 from streaminfer.sampling.gradients.estimates import Gradients, anchor
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
@@ -34,7 +36,7 @@ class Setup(NamedTuple):
     """What is fixed in a segment. What a method does not need has no numbers."""
 
     mode: Vector
-    """(d,) or (0,)."""
+    """(d,) or (0,). Of topics the weights that all chains start from."""
     root: Matrix
     """(d, d): R with R R' the inverse curvature at the mode; or (0, 0)."""
     gradient: Vector
@@ -53,22 +55,18 @@ class Setup(NamedTuple):
 def of_stream(settings: Settings, first: bool) -> Setup:
     """That of events that pass by: nothing is known of them, and only a `first` segment has a warm-up."""
     thin = settings.thin or LEAST_THIN
-    warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
     size = 0.0 if settings.step is None else settings.step.size or 0.0
     nothing = np.empty(0)
-    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, warmup if first else 0, 0)
+    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, _n_warmup(settings, thin, first), 0)
 
 
-def blank(d: int, settings: Settings, has_curvature: bool) -> Setup:
+def blank(density: Density, settings: Settings) -> Setup:
     """One with the shapes of all set-ups of these settings."""
-    at_mode = _needs_mode(settings)
-    root = np.zeros((d, d) if at_mode and has_curvature else (0, 0))
+    d, at_mode = density.dimension, _needs_mode(settings)
+    root = np.zeros((d, d) if at_mode and isinstance(density.target, Curved) else (0, 0))
     gradient = np.zeros(d if settings.control_variates else 0)
-    return Setup(np.zeros(d if at_mode else 0), root, gradient, 0.0, 0.0, 1, 0, 0)
-
-
-def has_curvature(density: Density) -> bool:
-    return isinstance(density.target, Curved)
+    mode = np.zeros(d if at_mode or isinstance(density, Corpus) else 0)
+    return Setup(mode, root, gradient, 0.0, 0.0, 1, 0, 0)
 
 
 def _needs_mode(settings: Settings) -> bool:
@@ -77,20 +75,35 @@ def _needs_mode(settings: Settings) -> bool:
 
 def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slices:
     """The set-up of a segment, whose `key` is that of its first chain; warm-up is half as long after the `first`."""
-    made = blank(density.dimension, settings, has_curvature(density))
+    made = blank(density, settings)
     if _needs_mode(settings):
         found = yield from _mode(density)
         passes = density.n * (found.n_gradient + found.n_likelihood)
         root = made.root if found.curvature is None else preconditioning.mode(found.curvature).root
         made = made._replace(mode=found.theta, root=root, n_setup=passes)
+    if isinstance(density, Corpus):
+        topics, n_read = yield from first_topics.slices(density, settings.minibatch or 1, key)
+        made = made._replace(mode=topics, n_setup=n_read)
     if settings.control_variates:
         yield "the gradient of all events at the mode"
         gradient = density.likelihood_gradient(made.mode[None])[0]
         made = made._replace(gradient=gradient, n_setup=made.n_setup + density.n)
     made = yield from _sized(density, settings, key, made)
     thin = settings.thin or _usual_thin(density, settings, made)
+    return made._replace(thin=thin, warmup=_n_warmup(settings, thin, first))
+
+
+def _n_warmup(settings: Settings, thin: int, first: bool) -> int:
+    """Steps before the first draw of a segment."""
     warmup = settings.warmup if settings.warmup is not None else settings.draws * thin
-    return made._replace(thin=thin, warmup=warmup if first else warmup // 2)
+    if first:
+        return warmup
+    return 0 if settings.source == "stream" else warmup // 2
+
+
+def n_steps(settings: Settings, thin: int, first: bool) -> int:
+    """All steps of a segment, which is maybe the `first`."""
+    return _n_warmup(settings, thin, first) + settings.draws * thin
 
 
 def _mode(density: Density) -> Generator[str, None, Mode]:

@@ -6,13 +6,18 @@ the document's other tokens. Gibbs sweeps over the tokens of a minibatch of docu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.models.model import Matrix, Vector
+from streaminfer.models.targets.corpus import Corpus
+
+TOKENS: Final = 1 << 18
+"""Tokens whose random numbers are held at once: 23 MB."""
 
 
 def expected_counts(
@@ -32,14 +37,25 @@ def expected_counts(
     k, _ = topics.shape
     prior = np.ascontiguousarray(np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k,)))
     repeats = documents.counts.astype(np.intp)
-    tokens = np.repeat(documents.words, repeats)
     ends = np.concatenate([[0], np.cumsum(repeats)])
     starts = ends[documents.starts]
-    uniforms = rng.random((sweeps + 1, len(tokens)))
-    found = np.zeros((topics.shape[1], k))
+    found, shares = np.zeros((topics.shape[1], k)), np.ascontiguousarray(topics.T)
     loop: Any = kernel() or scan
-    loop(np.ascontiguousarray(topics.T), starts, tokens, prior, uniforms, burn, found)
+    for first, last in _groups(starts):
+        entries = slice(documents.starts[first], documents.starts[last])
+        tokens = np.repeat(documents.words[entries], repeats[entries])
+        uniforms = rng.random((sweeps + 1, len(tokens)))
+        loop(shares, starts[first : last + 1] - starts[first], tokens, prior, uniforms, burn, found)
     return np.ascontiguousarray(found.T) / (sweeps - burn)
+
+
+def _groups(starts: Numbers) -> Iterator[tuple[int, int]]:
+    """Documents [first, last) that have TOKENS tokens together at most, or are one; `starts` (n + 1,) in tokens."""
+    first, n = 0, len(starts) - 1
+    while first < n:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + TOKENS, side="right")) - 1)
+        yield first, last
+        first = last
 
 
 @cache
@@ -78,3 +94,13 @@ def scan(
                 own[chosen] += 1.0
                 if sweep > burn:
                     found[tokens[i], chosen] += 1.0
+
+
+def scaled_counts(topics: Matrix, corpus: Corpus, which: Numbers, rng: np.random.Generator) -> Matrix:
+    """N/B times the expected counts (K, W) of the B documents of these numbers."""
+    documents = corpus.documents(which)
+    present, compact = documents.compact()
+    counts = np.zeros(topics.shape)
+    counts[:, present] = expected_counts(topics[:, present], compact, corpus.target.alpha, rng)
+    counts *= corpus.n / len(which)
+    return counts

@@ -109,9 +109,10 @@ def test_what_else_a_target_has_is_kept() -> None:
     assert not hasattr(made, "guess")
 
 
-def test_topics_have_no_target() -> None:
-    with pytest.raises(TypeError, match="lda cannot be sampled: it has no target"):
-        target_of(build("lda", field="words"))
+def test_topics_have_no_densities() -> None:
+    target = target_of(build("lda", field="words", vocabulary=["a", "b", "c"], topics=2))
+    assert (target.dimension, target.columns, target.shapes) == (6, 3, {"topics": (2, 3)})
+    assert not hasattr(target, "log_likelihood")
 
 
 def test_a_class_with_all_members_is_its_own_target() -> None:
@@ -169,6 +170,7 @@ def test_which_methods_fit_which_model() -> None:
         "bernoulli": shared,
         "categorical": shared | {"sgrld"},
         "gaussian_mixture": shared,
+        "lda": {"sgrld"},
     }
     options: dict[str, dict[str, Any]] = {
         "logistic_regression": {"features": ["a"], "target": "y"},
@@ -179,8 +181,9 @@ def test_which_methods_fit_which_model() -> None:
         "bernoulli": {"field": "y"},
         "categorical": {"field": "c", "categories": ["a", "b"]},
         "gaussian_mixture": {"fields": ["a"], "components": 2},
+        "lda": {"field": "words"},
     }
     for kind, expected in rows.items():
         target = target_of(build(kind, **options[kind]))
         assert set(methods.fitting(target)) == expected, kind
-        assert methods.has_bias_step(target), kind
+        assert methods.has_bias_step(target) == (kind != "lda"), kind

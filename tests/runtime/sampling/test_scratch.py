@@ -22,7 +22,7 @@ def written(name: str, rows: np.ndarray = ROWS) -> RowsFile:
     file = RowsFile(name, 3)
     assert file.lock()
     file.begin(len(rows))
-    file.add(rows)
+    file.add(rows, len(rows))
     file.end(0)
     file.close()
     return file
@@ -135,8 +135,8 @@ def test_rows_that_are_mapped_survive_a_new_writing() -> None:
 def test_rows_outside_a_window_are_left_out() -> None:
     file = RowsFile("a", 3)
     file.begin(4)
-    file.add(ROWS)
-    file.keep(np.array([False, True, False, True]))
+    file.add(ROWS, 4)
+    file.keep(np.array([False, True, False, True]), np.ones(4, dtype=np.intp))
     about = file.end(0)
     assert (file.mapped(about) == ROWS[[1, 3]]).all()
     file.close()

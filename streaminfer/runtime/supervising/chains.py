@@ -1,0 +1,52 @@
+"""How far the chains of a sampled posterior are, for whoever waits for them."""
+
+from __future__ import annotations
+
+from streaminfer.bus.protocol import Bus
+from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.pooling.draws_reader import DrawsReader
+from streaminfer.sampling import flat
+from streaminfer.sampling.chains import setting_up
+from streaminfer.sampling.draws import PHASES, Draws
+from streaminfer.sampling.settings import Settings
+from streaminfer.spec import Spec
+from streaminfer.tables.draws import sampled
+from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.avro import Schemas
+
+WORDS = {"setup": "read events and find their start", "warmup": "warm up", "draws": "draw", "done": "are done",
+         "cut": "have lost events"}  # fmt: skip
+"""What chains do in each phase."""
+
+
+class Chains:
+    """Follows the newest draws of each chain."""
+
+    def __init__(self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas) -> None:
+        self._settings = settings
+        self._reader = DrawsReader(spec, settings, flat.size(spec.target.shapes), bus, schemas)
+        self._newest: dict[int, Draws] = {}
+
+    def poll(self) -> None:
+        """Takes in what chains have said since the last call."""
+        for unit, draws in self._reader.poll(0.0):
+            self._newest[unit] = draws
+
+    def said(self, snapshot: Snapshot | None) -> str:
+        """What the chain does that is least far in the newest segment; empty before there is one."""
+        fixed = () if snapshot is None else sampled(snapshot).shown.segments
+        if not fixed:
+            return ""
+        number = max(each.number for each in fixed)
+        found = [self._newest.get(unit) for unit in range(self._settings.n_units)]
+        here = [each for each in found if each is not None and each.segment >= number]
+        what = f"segment {number}: {counted(self._settings.n_units, 'chain')}"
+        if len(here) < len(found):
+            return f"{what} {WORDS['setup']}"
+        last = min(here, key=lambda each: (PHASES.index(each.phase), each.end))
+        total = setting_up.n_steps(self._settings, last.thin, last.segment == 0)
+        step = f", step {last.end:,} of {total:,}" if last.phase in {"warmup", "draws"} else ""
+        return f"{what} {WORDS[last.phase]}{step}"
+
+    def close(self) -> None:
+        self._reader.close()
