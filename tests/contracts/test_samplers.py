@@ -19,9 +19,10 @@ from streaminfer import fit
 from streaminfer.models.model import is_conjugate
 from streaminfer.models.targets import mode
 from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.reading import NUMBERS
 from streaminfer.runtime.api import sampled_fit
 from streaminfer.sampling import flat, methods
-from streaminfer.sampling.chains.table import KERNELS
+from streaminfer.sampling.chains.table import OF_NUMBERS
 from streaminfer.sampling.gradients.estimates import Gradients
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.kernels import fast, sghmc, sgld, sgrld
@@ -52,7 +53,7 @@ def is_quick(method: str, example: Example) -> bool:
 
 CELLS = [
     pytest.param(method, example, id=f"{method}-{example.name}", marks=[] if quick else [pytest.mark.long])
-    for method in KERNELS
+    for method in OF_NUMBERS
     for example in EXAMPLES.values()
     if methods.missing(case(example).target, method) is None
     for quick in [is_quick(method, example)]
@@ -163,7 +164,8 @@ def test_default_options_are_as_right_as_they_say(method: str, example: Example)
 
 
 def prior_counts_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sampled_fit, "Density", lambda target, rows: Density(target, rows, 2.0))
+    twice = NUMBERS._replace(density=lambda target, rows, share: Density(target, rows, 2 * share))
+    patch.setattr(sampled_fit, "reading_of", lambda target: twice)
 
 
 def scale_is_dropped(patch: pytest.MonkeyPatch) -> None:
