@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.models.model import Matrix
-from streaminfer.sampling import effective
+from streaminfer.sampling.pooled import effective
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.plurals import counted
+from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.shown import Shown
 
 HARDLY = 0.01
 """Below this part of proposals a chain stands still."""

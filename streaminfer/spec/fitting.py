@@ -7,8 +7,8 @@ from typing import Any
 from streaminfer.models.model import AnyModel
 from streaminfer.models.options import OptionsError
 from streaminfer.models.targets import target_of
-from streaminfer.sampling import methods
-from streaminfer.sampling.options import OPTIONS
+from streaminfer.sampling.choices import methods
+from streaminfer.sampling.choices.options import OPTIONS
 
 
 def fitting(model: Any) -> tuple[str, ...]:

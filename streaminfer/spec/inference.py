@@ -9,7 +9,7 @@ from streaminfer.models.binary import regression
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel, Filter, Latent
 from streaminfer.models.options import Choice, Either, Integer, Option, OptionsError, Problem, Section
-from streaminfer.sampling import options as sampling
+from streaminfer.sampling.choices import options as sampling
 from streaminfer.spec import fitting
 from streaminfer.variational.forgetting.rules import FORGET
 from streaminfer.variational.methods import METHODS

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaminfer.models.options import OptionsError
-from streaminfer.sampling import checks, defaults
+from streaminfer.sampling.choices import checks, defaults
 from streaminfer.sampling.settings import Settings
 from streaminfer.spec import inference
 from streaminfer.spec.data import Data

@@ -10,12 +10,13 @@ import numpy as np
 from streaminfer.models.events import Events
 from streaminfer.models.model import DomainError, Matrix
 from streaminfer.models.targets.reading import reading_of
-from streaminfer.sampling import flat, pooling, score
+from streaminfer.sampling import flat
 from streaminfer.sampling.chains.table import kernel_for
-from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.pooled import pooling, score
+from streaminfer.sampling.pooled.posterior import DrawsPosterior
+from streaminfer.sampling.pooled.showing import Showing
+from streaminfer.sampling.pooled.shown import Sampled, Shown
 from streaminfer.sampling.segments import Segment
-from streaminfer.sampling.showing import Showing
-from streaminfer.sampling.shown import Sampled, Shown
 from streaminfer.spec import Spec
 from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.tables.table import Described

@@ -15,7 +15,7 @@ from streaminfer.models.model import Matrix, Moments, Vector
 from streaminfer.models.targets import averages
 from streaminfer.models.targets.target import Parameters
 from streaminfer.sampling import flat
-from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.posterior import AnyTopics
 from streaminfer.variational.lda.topics import Topics

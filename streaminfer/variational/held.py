@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaminfer.models.model import Vector
-from streaminfer.sampling.shown import Sampled
+from streaminfer.sampling.pooled.shown import Sampled
 from streaminfer.variational.forgetting.decay import Clocks
 from streaminfer.variational.tree import Tree
 

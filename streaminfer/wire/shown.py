@@ -10,8 +10,8 @@ import numpy as np
 
 from streaminfer.models import times
 from streaminfer.models.model import Vector
-from streaminfer.sampling.pooling import MOST_BYTES, MOST_RETAINED
-from streaminfer.sampling.shown import NOTHING, ChainShown, Fixed, Part, Sampled, Shown
+from streaminfer.sampling.pooled.pooling import MOST_BYTES, MOST_RETAINED
+from streaminfer.sampling.pooled.shown import NOTHING, ChainShown, Fixed, Part, Sampled, Shown
 from streaminfer.sampling.states import STATE_PHASES
 from streaminfer.wire import chains
 from streaminfer.wire.chains import check_numbers, require

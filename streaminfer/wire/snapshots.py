@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Vector
-from streaminfer.sampling.pooling import MOST_BYTES
-from streaminfer.sampling.shown import Sampled
+from streaminfer.sampling.pooled.pooling import MOST_BYTES
+from streaminfer.sampling.pooled.shown import Sampled
 from streaminfer.variational.counts import Totals
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import Clock, Clocks

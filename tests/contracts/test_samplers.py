@@ -21,12 +21,13 @@ from streaminfer.models.targets import mode
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.reading import NUMBERS
 from streaminfer.runtime.api import sampled_fit
-from streaminfer.sampling import flat, methods
+from streaminfer.sampling import flat
 from streaminfer.sampling.chains.table import OF_NUMBERS
+from streaminfer.sampling.choices import methods
 from streaminfer.sampling.gradients.estimates import Gradients
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.kernels import fast, sghmc, sgld, sgrld
-from streaminfer.sampling.pooling import Chain
+from streaminfer.sampling.pooled.pooling import Chain
 from streaminfer.spec import Spec, parse_spec
 from tests.models.examples import Example
 from tests.models.targets.cases import ALL, case

@@ -8,8 +8,8 @@ import numpy as np
 
 from streaminfer.models.targets import target_of
 from streaminfer.sampling import flat
-from streaminfer.sampling.pooling import Chain, Statistics, pool
-from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.pooled.pooling import Chain, Statistics, pool
+from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.variational import base
 from streaminfer.variational.methods.svb import change
 from tests.models.examples import Example, model_of

@@ -15,8 +15,8 @@ from scipy import stats
 from streaminfer.models.model import DomainError
 from streaminfer.models.targets import target_of
 from streaminfer.sampling import flat
-from streaminfer.sampling.pooling import Chain, pool
-from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.pooled.pooling import Chain, pool
+from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from tests.contracts.model_harness import extremes
 from tests.models.examples import Example, build
 from tests.models.targets.cases import ALL, every_target

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaminfer.sampling import effective
+from streaminfer.sampling.pooled import effective
 
 
 def ar1(rng: np.random.Generator, rho: float, n: int, p: int, chains: int = 4) -> np.ndarray:

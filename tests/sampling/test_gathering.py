@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.sampling.gathering import Gathering, total
+from streaminfer.sampling.pooled.gathering import Gathering, total
+from streaminfer.sampling.pooled.showing import LEAST_EFFECTIVE, Watcher
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.segments import Segment
-from streaminfer.sampling.showing import LEAST_EFFECTIVE, Watcher
 from streaminfer.sampling.units import Span
 from streaminfer.spec import parse_spec
 from tests.wire import chain_messages

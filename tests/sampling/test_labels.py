@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streaminfer.models.targets import target_of
-from streaminfer.sampling import labels
+from streaminfer.sampling.pooled import labels
 from tests.models.examples import build
 
 

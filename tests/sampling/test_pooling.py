@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from streaminfer.models.model import DomainError
-from streaminfer.sampling import effective, pooling
-from streaminfer.sampling.pooling import Chain, Pooled, Statistics, pool
+from streaminfer.sampling.pooled import effective, pooling
+from streaminfer.sampling.pooled.pooling import Chain, Pooled, Statistics, pool
 
 ROOM = 5.5
 

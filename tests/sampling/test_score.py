@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from streaminfer.models.targets import target_of
-from streaminfer.sampling import score
+from streaminfer.sampling.pooled import score
 from tests.models.examples import Example, build
 from tests.models.targets.cases import case, every_target
 

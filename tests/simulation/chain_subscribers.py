@@ -13,8 +13,8 @@ from streaminfer.runtime import names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
+from streaminfer.sampling.pooled.shown import Fixed
 from streaminfer.sampling.segments import Segment
-from streaminfer.sampling.shown import Fixed
 from streaminfer.sampling.units import Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaminfer.sampling.shown import Shown
+from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.tables.draws import sampled
 from tests.simulation.planted_samplers import PLANTED
 from tests.simulation.sampler_world import play

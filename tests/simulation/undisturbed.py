@@ -9,12 +9,12 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import pooling
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.chain import Chain
 from streaminfer.sampling.chains.prepared import Prepared, anchored
-from streaminfer.sampling.pooling import Pooled
+from streaminfer.sampling.pooled import pooling
+from streaminfer.sampling.pooled.pooling import Pooled
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings

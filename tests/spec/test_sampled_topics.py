@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.sampling.options import LARGEST
+from streaminfer.sampling.choices.options import LARGEST
 from streaminfer.sampling.settings import StepRule
 from streaminfer.spec import Spec, parse_spec
 from tests.spec.sampled import line

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streaminfer.sampling.draws import Counters, Draws
-from streaminfer.sampling.shown import ChainShown, Fixed, Part, Shown
+from streaminfer.sampling.pooled.shown import ChainShown, Fixed, Part, Shown
 from streaminfer.sampling.states import SamplerState
 from streaminfer.sampling.units import Span, Unit
 from streaminfer.wire import draws as wire

@@ -18,7 +18,7 @@ from streaminfer.models.times import AHEAD_S
 from streaminfer.runtime.folding.parts import Parts
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.runtime.loading.readers import read_avro
-from streaminfer.sampling.shown import Sampled
+from streaminfer.sampling.pooled.shown import Sampled
 from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Layout, Pane
 from streaminfer.wire import dead_letters, draws, increments, panes, sampler_states, snapshots

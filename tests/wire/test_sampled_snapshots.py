@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.sampling import pooling
-from streaminfer.sampling.shown import ChainShown, Fixed, Part, Sampled
+from streaminfer.sampling.pooled import pooling
+from streaminfer.sampling.pooled.shown import ChainShown, Fixed, Part, Sampled
 from streaminfer.sampling.units import Span
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire import shown as wire

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.sampling.pooling import MOST_RETAINED
-from streaminfer.sampling.shown import Sampled, Shown
+from streaminfer.sampling.pooled.pooling import MOST_RETAINED
+from streaminfer.sampling.pooled.shown import Sampled, Shown
 from streaminfer.wire import shown as wire
 from streaminfer.wire.errors import BadValue
 from tests.wire.chain_messages import SIZE, VALUES, shown

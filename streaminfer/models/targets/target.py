@@ -4,7 +4,7 @@ A target has a vector theta of d real numbers, and a map from it to the model's 
 the prior has the log Jacobian of the map inside. So prior^(1/J) is a product with 1/J, and nothing else changes.
 `rows` are what the density needs of events, one row of numbers for each. Methods take k vectors theta at once.
 
-Only `Target` is required. What else a target has says which methods fit it, see `streaminfer.sampling.methods`.
+Only `Target` is required. What else a target has says which methods fit it, see `streaminfer.sampling.choices.methods`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from contextlib import closing
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.plurals import counted
-from streaminfer.sampling.showing import LEAST_EFFECTIVE
+from streaminfer.sampling.pooled.showing import LEAST_EFFECTIVE
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import sampled
 from streaminfer.wire.avro import Schemas

@@ -17,10 +17,10 @@ from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.prepared import Prepared, anchored
 from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Draws
-from streaminfer.sampling.gathering import Gathering
+from streaminfer.sampling.pooled.gathering import Gathering
+from streaminfer.sampling.pooled.showing import Showing, Watcher
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.showing import Showing, Watcher
 from streaminfer.sampling.states import waiting
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec

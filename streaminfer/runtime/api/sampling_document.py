@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaminfer.runtime import names
-from streaminfer.sampling.shown import NOTHING, Sampled
+from streaminfer.sampling.pooled.shown import NOTHING, Sampled
 from streaminfer.spec import Spec
 from streaminfer.wire.snapshots import iso
 

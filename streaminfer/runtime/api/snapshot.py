@@ -18,7 +18,7 @@ from streaminfer.runtime import names
 from streaminfer.runtime.api import prediction, sampling_document, topics_document
 from streaminfer.runtime.api.frames import RowError, rows_of
 from streaminfer.runtime.plurals import counted
-from streaminfer.sampling.posterior import DrawsPosterior
+from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import topics_of
 from streaminfer.tables.kinds import kind_of

@@ -11,9 +11,9 @@ from streaminfer.runtime.api.draws import settings_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.sampling import flat
-from streaminfer.sampling.gathering import KEPT, Gathering
+from streaminfer.sampling.pooled.gathering import KEPT, Gathering
+from streaminfer.sampling.pooled.showing import Watcher
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.showing import Watcher
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import snapshot_of
 from streaminfer.variational.frontier import Frontier

@@ -18,12 +18,13 @@ from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.next_segment import Ends
 from streaminfer.runtime.telemetry import MasterMetrics
-from streaminfer.sampling import flat, parts_shown, showing
-from streaminfer.sampling.gathering import Gathering
+from streaminfer.sampling import flat
+from streaminfer.sampling.pooled import parts_shown, showing
+from streaminfer.sampling.pooled.gathering import Gathering
+from streaminfer.sampling.pooled.showing import Showing, Watcher
+from streaminfer.sampling.pooled.shown import Fixed, Sampled, Shown
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.showing import Showing, Watcher
-from streaminfer.sampling.shown import Fixed, Sampled, Shown
 from streaminfer.sampling.units import Span
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import described, sampled, start, with_shown

@@ -11,7 +11,7 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import flat, labels
+from streaminfer.sampling import flat
 from streaminfer.sampling.chains.setting_up import Setup
 from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.gradients.estimates import Anchor, Gradients, anchor
@@ -19,6 +19,7 @@ from streaminfer.sampling.gradients.minibatches import Minibatches, Passing, Ran
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.gradients.schedule import Schedule
 from streaminfer.sampling.kernels.chain import Dynamics
+from streaminfer.sampling.pooled import labels
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
 

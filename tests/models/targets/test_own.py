@@ -14,7 +14,7 @@ from streaminfer.models.targets import target_of
 from streaminfer.models.targets.autodiff import Derived
 from streaminfer.models.targets.checks import gradient_fault
 from streaminfer.models.targets.density import Density
-from streaminfer.sampling import methods
+from streaminfer.sampling.choices import methods
 from tests.models.examples import build
 
 jnp: Any = importlib.import_module("jax.numpy")

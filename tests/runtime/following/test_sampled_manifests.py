@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from streaminfer.runtime.following import manifests
-from streaminfer.sampling import flat, pooling
-from streaminfer.sampling.shown import Sampled, Shown
+from streaminfer.sampling import flat
+from streaminfer.sampling.pooled import pooling
+from streaminfer.sampling.pooled.shown import Sampled, Shown
 from streaminfer.spec import parse_spec
 from streaminfer.wire import snapshots
 from streaminfer.wire.errors import BadValue

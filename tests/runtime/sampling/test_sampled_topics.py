@@ -124,7 +124,7 @@ def test_what_users_see(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_topics_that_are_too_large_to_retain_still_predict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaminfer.sampling.pooling.MOST_BYTES", 100)
+    monkeypatch.setattr("streaminfer.sampling.pooled.pooling.MOST_BYTES", 100)
     found = fit(topics(), documents(60))
     assert found.sampling is not None
     assert found.sampling["n_retained"] == 0

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streaminfer.sampling import gathering
 from streaminfer.sampling.draws import Counters
-from streaminfer.sampling.gathering import Gathering
-from streaminfer.sampling.showing import Showing
-from streaminfer.sampling.shown import NOTHING, Fixed, Part, Shown
+from streaminfer.sampling.pooled import gathering
+from streaminfer.sampling.pooled.gathering import Gathering
+from streaminfer.sampling.pooled.showing import Showing
+from streaminfer.sampling.pooled.shown import NOTHING, Fixed, Part, Shown
 
 
 def together(new: Mapping[Fixed, Showing], before: Shown, gathered: Gathering) -> Showing:

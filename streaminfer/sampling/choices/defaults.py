@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from streaminfer.models.targets.reading import DOCUMENTS, reading_of
 from streaminfer.sampling import flat
+from streaminfer.sampling.choices.methods import has_bias_step, missing
+from streaminfer.sampling.choices.options import LARGEST
 from streaminfer.sampling.kernels import mala, mh
-from streaminfer.sampling.methods import has_bias_step, missing
-from streaminfer.sampling.options import LARGEST
 from streaminfer.sampling.settings import Settings, StepRule
 
 BIAS: Final = 0.05

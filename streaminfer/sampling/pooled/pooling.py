@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Matrix, Vector
 from streaminfer.models.targets import parts
-from streaminfer.sampling import effective
+from streaminfer.sampling.pooled import effective
 
 FULL: Final = 64
 """Draws of more numbers than these have variances only; and of these many the effective draws are found."""

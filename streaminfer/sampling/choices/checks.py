@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from streaminfer.models.options import OptionsError
 from streaminfer.models.targets.kinds.gaussian_mixture import GaussianMixture
-from streaminfer.sampling.methods import BIAS_NEEDS, NEEDS, has_bias_step
-from streaminfer.sampling.options import LARGEST, STEP_KEYS
+from streaminfer.sampling.choices.methods import BIAS_NEEDS, NEEDS, has_bias_step
+from streaminfer.sampling.choices.options import LARGEST, STEP_KEYS
 
 _CURVED: Final = (*NEEDS["mala"], *BIAS_NEEDS)
 """What a mode with its second derivatives needs."""

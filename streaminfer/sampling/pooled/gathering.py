@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.sampling.draws import Counters, Draws
-from streaminfer.sampling.pooling import Chain
+from streaminfer.sampling.pooled.pooling import Chain
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.units import Span, Unit

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Matrix, Moments, Predictions, Vector
 from streaminfer.models.targets.target import Parameters
-from streaminfer.sampling import flat, score
-from streaminfer.sampling.pooling import Statistics
+from streaminfer.sampling import flat
+from streaminfer.sampling.pooled import score
+from streaminfer.sampling.pooled.pooling import Statistics
 
 
 @dataclass(frozen=True, eq=False)

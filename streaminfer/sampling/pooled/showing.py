@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.sampling import gathering, pooling
-from streaminfer.sampling.gathering import Gathering, Window
-from streaminfer.sampling.pooling import Pooled
+from streaminfer.sampling.pooled import gathering, pooling
+from streaminfer.sampling.pooled.gathering import Gathering, Window
+from streaminfer.sampling.pooled.pooling import Pooled
+from streaminfer.sampling.pooled.shown import ChainShown, Part, Shown
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.shown import ChainShown, Part, Shown
 
 LEAST_EFFECTIVE: Final = 500
 """Effective draws from which on an unfinished segment is shown."""

@@ -1,0 +1,1 @@
+"""The draws of all chains together: gathered, pooled, and shown as one posterior."""
