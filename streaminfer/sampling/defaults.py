@@ -9,7 +9,7 @@ from typing import Any, Final
 from streaminfer.models.targets.reading import DOCUMENTS, reading_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.kernels import mala, mh
-from streaminfer.sampling.methods import has_bias_step
+from streaminfer.sampling.methods import has_bias_step, missing
 from streaminfer.sampling.options import LARGEST
 from streaminfer.sampling.settings import Settings, StepRule
 
@@ -21,11 +21,10 @@ TOPICS_NUMBERS: Final = 1 << 22
 """Numbers that all draws of topics together have, if that is within those bounds: 32 MB."""
 ACCEPT: Final[Mapping[str, float]] = {"mh": mh.ACCEPT, "mala": mala.ACCEPT}
 SIZES: Final[Mapping[str, float]] = {"sgld": 0.001, "sghmc": 0.0005, "sgnht": 0.005}
-"""Sizes of steps where nothing is known of the posterior.
+"""Sizes of steps if second derivatives are not known, or not used.
 
-Of a mixture of two Gaussians, N = 1e4 and minibatches of 256, preconditioner divided by N, one run of 160,000 steps had
-variances of 1.04 to 1.20 (sgld), 0.95 to 1.60 (sghmc) and 0.92 to 1.02 (sgnht) times those of 400 draws by gibbs. The
-noise of gradients grows like N, and so does the error.
+They suit some posteriors only: `rms` does not know how wide a posterior is. The noise of gradients grows like N, and so
+does the error.
 """
 SGRLD_SIZE: Final[Mapping[str, Callable[[int], float]]] = {
     # A transition of time eps has eps N / (4 B) more variance than the posterior: here B / 10 is divided by N.
@@ -51,7 +50,8 @@ def is_modal(options: Mapping[str, Any], target: Any) -> bool:
 
 
 def _start(options: Mapping[str, Any], target: Any) -> str:
-    return "mode" if is_modal(options, target) else "prior"
+    """From the prior a chain may take longer to the posterior than it has steps, and may end in a poor mode."""
+    return "mode" if missing(target, "mala") is None and options.get("source") != "stream" else "prior"
 
 
 def _thin(options: Mapping[str, Any], target: Any) -> int | None:

@@ -94,7 +94,7 @@ _SHARED: Final = (
         "start",
         Choice(("mode", "prior")),
         "Where chains start: two deviations around the mode, or at a draw from the prior. Not set means mode if the "
-        "model has second derivatives.",
+        "model has gradients and events are of a segment.",
         None,
     ),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from streaminfer.models.model import Vector
 from streaminfer.sampling.draws import PHASES, Counters
 from streaminfer.sampling.units import Spans
@@ -40,3 +42,11 @@ class SamplerState:
     n_dead_lettered: int
     n_lost: int
     topic_id: str
+
+
+def waiting(fingerprint: str, unit: int) -> SamplerState:
+    """The state of a unit before its first segment."""
+    nothing = np.empty(0)
+    return SamplerState(
+        fingerprint, unit, NO_SEGMENT, "waiting", 0, 0, 0, 1, (), 0, "", Counters(), nothing, nothing, 0, 0, ""
+    )

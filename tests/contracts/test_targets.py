@@ -112,6 +112,17 @@ def test_parameters_and_places_are_one_to_one(example: Example) -> None:
 
 
 @every_target
+def test_no_places_are_no_parameters(example: Example) -> None:
+    """A block of steps may have no draw in it."""
+    target, _, theta = case(example)
+    parameters = target.constrain(theta[:0])
+    assert {name: value.shape for name, value in parameters.items()} == {
+        name: (0, *shape) for name, shape in target.shapes.items()
+    }
+    assert target.unconstrain(parameters).shape == (0, target.dimension)
+
+
+@every_target
 def test_the_prior_is_that_of_its_draws_with_the_jacobian(example: Example) -> None:
     target, _, _ = case(example)
     theta = target.sample_prior(np.random.default_rng(2), DRAWS)

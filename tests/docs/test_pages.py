@@ -21,6 +21,7 @@ RUN = {
     "docs/operations.md": 6,
     "docs/own-models.md": 10,
     "docs/python.md": 2,
+    "docs/samplers.md": 3,
     "docs/topic-models.md": 1,
 }
 """How many commands and Python blocks with their outputs a page has at least."""

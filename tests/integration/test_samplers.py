@@ -116,10 +116,9 @@ def up(programs: Programs, lines: list[str], code: int = 0, name: str = "counts"
 
 def test_up_ends_without_any_event_and_there_is_no_posterior(programs: Programs) -> None:
     spec = up(programs, [])
-    url = f"embedded:{programs.folder / 'bus'}"
-    said = programs.run("snapshot", spec, "--bus", url, code=1).err
-    assert "no posterior 'counts'" in said
-    assert "there was no event to draw from" in said
+    with connect(f"embedded:{programs.folder / 'bus'}") as connection:
+        assert connection.snapshot(load_spec(spec)) is None
+        assert connection.why_missing(load_spec(spec)) == "there was no event to draw from"
 
 
 @pytest.mark.long
@@ -140,13 +139,13 @@ def test_up_twice_adds_a_segment_with_all_events(programs: Programs) -> None:
 
 def test_up_with_subposteriors_ends_and_shows_the_parts(programs: Programs) -> None:
     spec = up(programs, [f'{{"k": {i % 7}}}' for i in range(40)], more=", subposteriors: 2")
-    bus = ["--bus", f"embedded:{programs.folder / 'bus'}"]
-    assert "no combiner yet" in programs.run("snapshot", spec, *bus, code=2).err
-    part = programs.run("snapshot", spec, "--subposterior", 1, "--json", *bus).documents[0]
-    assert (part["n_events"], list(part["frontier"])) == (20, ["counts.events-1"])
-    drawn = programs.run("draws", spec, "--subposterior", 1, "--json", *bus).documents
-    assert {(each["subposterior"], each["chain"]) for each in drawn} == {(1, 0), (1, 1)}
-    assert len(drawn) == 100
+    with connect(f"embedded:{programs.folder / 'bus'}") as connection:
+        assert connection.snapshot(load_spec(spec)) is None
+        parts = [connection.subposterior(load_spec(spec), j) for j in (0, 1)]
+    assert [(part.n_events, list(part.frontier)) for part in parts if part is not None] == [
+        (20, ["counts.events-0"]),
+        (20, ["counts.events-1"]),
+    ]
 
 
 def test_up_ends_with_1_if_steps_are_too_large(programs: Programs) -> None:

@@ -73,22 +73,16 @@ def test_the_estimate_of_the_noise_takes_it_away() -> None:
 
 
 def _friction_without_the_step(
-    position: np.ndarray,
-    velocity: np.ndarray,
-    gradient: np.ndarray,
-    noise: np.ndarray,
-    size: float,
-    by: Any,
-    friction: float,
-    estimate: float,
+    position: np.ndarray, velocity: np.ndarray, force: np.ndarray, spread: np.ndarray, size: float, decay: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    kicked = velocity + size * gradient
-    after = math.exp(-friction) * kicked + math.sqrt(1 - math.exp(-2 * friction * size)) * noise
+    """e^-C in place of e^-Ch."""
+    kicked = velocity + size * force
+    after = decay ** (1 / size) * kicked + spread
     return position + 0.5 * size * (kicked + after), after
 
 
 def test_a_mutant_whose_friction_lacks_the_step_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sghmc, "step", _friction_without_the_step)
+    monkeypatch.setattr(sghmc, "_moved", _friction_without_the_step)
     x, _ = run(gaussian(6.0, 4), 0.3, 2000)
     assert not agrees(moment(x * x), bias.sghmc_covariance(0.3, 6.0)[0, 0], 0.1)
 

@@ -60,7 +60,7 @@ def test_a_class_needs_nothing_of_variational_methods(method: str, kind_of: Kind
 def test_defaults_follow_its_members(kind_of: KindOf) -> None:
     assert start_and_step(parsed(Curved, "sgld", kind_of)) == ("mode", {"bias": 0.05})
     start, step = start_and_step(parsed(Sloped, "sgld", kind_of))
-    assert (start, step["size"]) == ("prior", 0.001)
+    assert (start, step["size"]) == ("mode", 0.001)
     assert start_and_step(parsed(Densities, "mh", kind_of)) == ("prior", {"accept": 0.234})
 
 
@@ -85,6 +85,31 @@ def test_a_method_that_does_not_fit_is_told_with_those_that_do(kind_of: KindOf) 
         "own.yaml: inference.start: must be prior, as the model has no gradient, by which a mode is found: leave it "
         "out (got 'mode')"
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "inference", "expected"),
+    [
+        ("sgld", {"step": {"bias": 0.1}}, "step.bias: needs second derivatives, and the model has no curvature: set "
+         "step.size instead (got 0.1)"),
+        ("sgld", {"precondition": "mode"}, "precondition: must be rms or none, as the model has no curvature: leave it "
+         "out (got 'mode')"),
+        ("mala", {"precondition": "mode"}, "precondition: must be none, as the model has no curvature: leave it out "
+         "(got 'mode')"),
+        ("sgld", {"control_variates": True, "start": "prior"}, "control_variates: must be false with start: prior, as "
+         "the model has no curvature and so no mode is known: leave it out (got True)"),
+    ],
+)  # fmt: skip
+def test_what_second_derivatives_are_needed_for(
+    method: str, inference: dict[str, Any], expected: str, kind_of: KindOf
+) -> None:
+    assert line(given(kind_of(Sloped), method, **inference)) == f"own.yaml: inference.{expected}"
+
+
+def test_gradients_alone_may_have_control_variates_at_the_mode(kind_of: KindOf) -> None:
+    said = parsed(Sloped, "sgld", kind_of, control_variates=True).sampling
+    assert said is not None
+    assert (said.start, said.control_variates) == ("mode", True)
 
 
 def test_a_class_of_both_sorts_lists_all_its_methods(kind_of: KindOf) -> None:

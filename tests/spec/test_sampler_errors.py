@@ -69,16 +69,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "mh, for which an event counts fully or not at all: use window_seconds (got 9.0)"),
     (of("poisson", "sgld", linger_ms=5), "linger_ms: must be 0 with the method sgld, whose data must be the same in "
      "every replay: leave it out (got 5)"),
-    (of("gaussian_mixture", "sgld", step={"bias": 0.1}), "step.bias: needs second derivatives, and the model has no "
-     "curvature: set step.size instead (got 0.1)"),
     (of("poisson", "sgld", step={"bias": 0.1}, precondition="rms"), "step.bias: needs precondition: mode, and it is "
      "rms: set step.size instead (got 0.1)"),
-    (of("gaussian_mixture", "sgld", precondition="mode"), "precondition: must be rms or none, as the model has no "
-     "curvature: leave it out (got 'mode')"),
-    (of("gaussian_mixture", "mala", precondition="mode"), "precondition: must be none, as the model has no "
-     "curvature: leave it out (got 'mode')"),
-    (of("gaussian_mixture", "sgld", control_variates=True), "control_variates: must be false with start: prior, as the "
-     "model has no curvature and so no mode is known: leave it out (got True)"),
     (of("poisson", "sgld", **STREAM, start="mode"), f"start: must be prior {ONCE}: {SEGMENT} (got 'mode')"),
     (of("poisson", "sgld", **STREAM, precondition="mode"), f"precondition: must be rms or none {ONCE}: {SEGMENT} (got "
      "'mode')"),

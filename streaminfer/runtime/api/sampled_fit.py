@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.gathering import Gathering
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.showing import Showing, Watcher
+from streaminfer.sampling.states import waiting
+from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import snapshot_of
 from streaminfer.variational.forgetting.reached import believe
@@ -26,6 +30,14 @@ from streaminfer.variational.forgetting.reached import believe
 
 def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> PosteriorSnapshot:
     """The posterior of rows as one segment of one partition; raises RowError at the first that cannot be read."""
+    found: Showing | None = Watcher(settings, gathered(spec, settings, rows)).look(0)
+    if found is None:
+        raise RuntimeError("complete chains have nothing to show")
+    return PosteriorSnapshot(spec, snapshot_of(spec, found))
+
+
+def gathered(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> Gathering:
+    """All draws of all chains."""
     if settings.subposteriors > 1:
         raise ValueError(
             f"inference.subposteriors: rows are events of one partition, so there is one subposterior, not "
@@ -38,16 +50,13 @@ def fit(spec: Spec, settings: Settings, rows: Iterable[Mapping[str, Any]]) -> Po
         raise ValueError("there are no rows: a sampled posterior needs at least one event")
     target, reading = spec.target, reading_of(spec.target)
     density = reading.density(target, np.ascontiguousarray(reading.rows(target, events)), 1.0)
-    gathered = Gathering(settings, flat.size(target.shapes))
+    found = Gathering(settings, flat.size(target.shapes))
     setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps"))
     fixed = anchored(density, setup)
     for unit in range(settings.chains):
         prepared = Prepared(density, settings, Key(settings.seed, "steps", unit), setup, fixed)
-        gathered.take(unit, _chain(spec, prepared, unit))
-    found: Showing | None = Watcher(settings, gathered).look(0)
-    if found is None:
-        raise RuntimeError("complete chains have nothing to show")
-    return PosteriorSnapshot(spec, snapshot_of(spec, found))
+        found.take(unit, _chain(spec, prepared, unit))
+    return found
 
 
 def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:
@@ -69,24 +78,11 @@ def _chain(spec: Spec, prepared: Prepared, unit: int) -> Draws:
     while not chain.done:
         chain, part = chains.advance(prepared, chain)
         drawn.append(part)
-    setup = prepared.setup
-    return Draws(
-        fingerprint=spec.fingerprint,
-        subposterior=0,
-        chain=unit,
-        segment=0,
-        phase="done",
-        begin=0,
-        end=chain.step,
-        thin=setup.thin,
-        size=setup.size,
-        noise=setup.noise,
-        values=np.concatenate([each.values for each in drawn]),
-        weights=np.concatenate([each.weights for each in drawn]),
-        log_density=np.concatenate([each.log_density for each in drawn]),
-        counters=chain.counters,
-        n_events=prepared.density.n,
-        n_dead_lettered=0,
-        n_lost=0,
-        frontier=(),
-    )
+    setup, n_events = prepared.setup, prepared.density.n
+    state = replace(
+        waiting(spec.fingerprint, unit), segment=0, phase=chain.phase, step=chain.step, thin=setup.thin,
+        n_events=n_events, counters=chain.counters,
+    )  # fmt: skip
+    width = flat.size(spec.target.shapes)
+    place = Unit.numbered(unit, prepared.settings)
+    return published(state, place, 0, drawn, width, Steps(setup.size, setup.noise))

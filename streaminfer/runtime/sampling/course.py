@@ -6,8 +6,6 @@ import logging
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.runtime.sampling.new_events import NewEvents
@@ -19,6 +17,7 @@ from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import packing
 from streaminfer.sampling.chains.chain import Chain, Diverged, Drawn
 from streaminfer.sampling.chains.prepared import Prepared
+from streaminfer.sampling.chains.published import Scored, Steps, published
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.states import SamplerState
 from streaminfer.sampling.units import Unit
@@ -171,31 +170,11 @@ class Course:
     def draws(self, now: SamplerState) -> tuple[Draws, int]:
         """The draws since the last commit, maybe none, which also say how far the chain is; and their first block."""
         block, step = self._committed
-        drawn, setup, size = self._drawn, self.work.setup, flat.size(self._target.shapes)
-        news = None if self.begun else self._news
-        made = Draws(
-            fingerprint=self._spec.fingerprint,
-            subposterior=self._unit.subposterior,
-            chain=self._unit.chain,
-            segment=now.segment,
-            phase=now.phase,
-            begin=step,
-            end=now.step,
-            thin=now.thin,
-            size=0.0 if setup is None else setup.size,
-            noise=0.0 if setup is None else setup.noise,
-            values=np.concatenate([np.empty((0, size)), *(each.values for each in drawn)]),
-            weights=np.concatenate([np.empty(0), *(each.weights for each in drawn)]),
-            log_density=np.concatenate([np.empty(0), *(each.log_density for each in drawn)]),
-            counters=now.counters,
-            n_events=now.n_events,
-            n_dead_lettered=now.n_dead_lettered,
-            n_lost=now.n_lost,
-            frontier=now.frontier,
-            score=0.0 if news is None else news.score,
-            n_scored=0 if news is None else news.n_scored,
-        )
-        return made, block
+        setup, news = self.work.setup, None if self.begun else self._news
+        steps = Steps() if setup is None else Steps(setup.size, setup.noise)
+        scored = None if news is None else Scored(news.score, news.n_scored)
+        width = flat.size(self._target.shapes)
+        return published(now, self._unit, step, self._drawn, width, steps, scored), block
 
     def before_commit(self) -> None:
         """Nothing: dead letters of the segment were written before its first block."""

@@ -26,6 +26,7 @@ from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import packing, setting_up
 from streaminfer.sampling.chains.chain import Chain, Diverged, Drawn
 from streaminfer.sampling.chains.prepared import Prepared
+from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
@@ -218,28 +219,9 @@ class StreamCourse:
     def draws(self, now: SamplerState) -> tuple[Draws, int]:
         """The draws since the last commit, maybe none; and their first block."""
         block, step = self._committed
-        drawn, size = self._drawn, flat.size(self._target.shapes)
-        made = Draws(
-            fingerprint=self._spec.fingerprint,
-            subposterior=self._unit.subposterior,
-            chain=self._unit.chain,
-            segment=now.segment,
-            phase=now.phase,
-            begin=step,
-            end=now.step,
-            thin=now.thin,
-            size=setting_up.of_stream(self._settings, True).size,
-            noise=0.0,
-            values=np.concatenate([np.empty((0, size)), *(each.values for each in drawn)]),
-            weights=np.concatenate([np.empty(0), *(each.weights for each in drawn)]),
-            log_density=np.empty(0),
-            counters=now.counters,
-            n_events=now.n_events,
-            n_dead_lettered=now.n_dead_lettered,
-            n_lost=now.n_lost,
-            frontier=now.frontier,
-        )
-        return made, block
+        steps = Steps(setting_up.of_stream(self._settings, True).size)
+        width = flat.size(self._target.shapes)
+        return published(now, self._unit, step, self._drawn, width, steps), block
 
     def before_commit(self) -> None:
         """Dead letters are durable before the state that passes them; what was read is of the topic that it says."""

@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Reader, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import is_removal, value_of
@@ -20,10 +18,9 @@ from streaminfer.runtime.sampling.course import Course, Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.sampling.stream import StreamCourse
 from streaminfer.runtime.service import Fatal
-from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.states import NO_SEGMENT, SamplerState
+from streaminfer.sampling.states import SamplerState, waiting
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.wire import draws as wire_draws
@@ -54,10 +51,7 @@ class OwnedUnit:
         self._shelf = sampler_states.Shelf(spec.fingerprint, self.unit, MOST_NUMBERS, schemas, max_events(spec))
         self._reader: Reader | None = bus.reader({self._state_at: bus.starts(self._state_at.topic)[number]})
         self._end = bus.ends(self._state_at.topic)[number]
-        empty = np.empty(0)
-        self.state = SamplerState(
-            spec.fingerprint, number, NO_SEGMENT, "waiting", 0, 0, 0, 1, (), 0, "", Counters(), empty, empty, 0, 0, ""
-        )
+        self.state = waiting(spec.fingerprint, number)
         """As the bus has it."""
         self._written: str | None = None
         """The token of the set-up that the bus has."""

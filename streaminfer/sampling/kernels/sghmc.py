@@ -45,8 +45,16 @@ def step(
     estimate: float = 0.0,
 ) -> tuple[Vector, Vector]:
     """One step from a gradient (d,) and standard noise (d,); `estimate` is B."""
-    kicked = velocity + size * by.times(gradient)
-    after = np.exp(-friction * size) * kicked + _deviation(size, friction, estimate) * by.spread(noise)
+    spread = _deviation(size, friction, estimate) * by.spread(noise)
+    return _moved(position, velocity, by.times(gradient), spread, size, np.exp(-friction * size))
+
+
+def _moved(
+    position: Vector, velocity: Vector, force: Vector, spread: Vector, size: float, decay: float
+) -> tuple[Vector, Vector]:
+    """One step from C g (d,) and noise (d,) of the right covariance; `decay` is e^-Ch."""
+    kicked = velocity + size * force
+    after = decay * kicked + spread
     return position + 0.5 * size * (kicked + after), after
 
 
@@ -71,15 +79,14 @@ def steps(
     noise, sizes = rng.standard_normal((count, d)), dynamics.schedule.sizes(state.n_steps, count)
     path, velocity = np.empty((count + 1, d)), state.velocity.copy()
     path[0] = state.position
+    rates = (sizes, np.exp(-friction * sizes), _deviation(sizes, friction, estimate)[:, None] * by.spread(noise))
     given = fast.given(dynamics.gradients)
     if given is not None:
         rows, link, *rest = given
-        spread = _deviation(sizes, friction, estimate)[:, None] * by.spread(noise)
-        rates = (sizes, np.exp(-friction * sizes), spread)
         run = fast.loops().sghmc
         run(rows, link, indices, *rest, chain.as_rows(by.matrix), *rates, velocity, path, tally.counts)
     else:
-        _loop(dynamics, indices, noise, sizes, velocity, path, tally, friction, estimate)
+        _loop(dynamics, indices, *rates, velocity, path, tally)
     after = State(path[-1].copy(), velocity, state.n_steps + count, int(tally.counts[0]))
     return after, StepBlock(path[1:], sizes), chain.info(dynamics, indices, tally)
 
@@ -87,20 +94,19 @@ def steps(
 def _loop(
     dynamics: Dynamics,
     indices: Indices,
-    noise: Matrix,
     sizes: Vector,
+    decays: Vector,
+    spread: Matrix,
     velocity: Vector,
     path: Matrix,
     tally: Tally,
-    friction: float,
-    estimate: float,
 ) -> None:
     """The same without numba; changes the velocity in place."""
     by = dynamics.preconditioner
     with np.errstate(all="ignore"):
         for t, batch in enumerate(indices):
-            gradient = dynamics.gradients(path[t], batch)
-            moved, after = step(path[t], velocity, gradient, noise[t], sizes[t], by, friction, estimate)
+            force = by.times(dynamics.gradients(path[t], batch))
+            moved, after = _moved(path[t], velocity, force, spread[t], sizes[t], decays[t])
             good = tally.keep(moved, after)
             path[t + 1] = moved if good else path[t]
             velocity[:] = after if good else velocity

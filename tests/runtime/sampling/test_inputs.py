@@ -55,7 +55,7 @@ def test_every_input_gives_finite_draws(method: str, inputs: str) -> None:
 def test_the_order_of_labels_does_not_matter(method: str) -> None:
     """The same rows in another order: the same density, the same mode, nearly the same noise of gradients."""
     mixed, by_label = (
-        fit(sampled(LOGISTIC, method=method, draws=500, warmup=500), rows)
+        fit(sampled(LOGISTIC, method=method, draws=400, warmup=200), rows)
         for rows in (USUAL, sorted(USUAL, key=lambda each: each["t"]))
     )
     assert by_label.mean["weights"] == pytest.approx(mixed.mean["weights"], abs=0.1)

@@ -5,6 +5,7 @@ theta = (weights as in `simplex`, then mean and triangle of each component as in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -65,11 +66,11 @@ class GaussianMixture:
 
     def _split(self, theta: Array) -> Parts:
         k, d = len(self.concentration), self.columns
-        each = theta[..., k - 1 :].reshape(*theta.shape[:-1], k, -1)
+        each = theta[..., k - 1 :].reshape(*theta.shape[:-1], k, d + precision.size(d))
         return Parts(simplex.logs(theta[..., : k - 1]), each[..., :d], precision.factors(each[..., d:], d))
 
     def _joined(self, weights: Array, each: Array) -> Array:
-        return np.concatenate([weights, each.reshape(*each.shape[:-2], -1)], axis=-1)
+        return np.concatenate([weights, each.reshape(*each.shape[:-2], math.prod(each.shape[-2:]))], axis=-1)
 
     def _log_joint(self, at: Parts, rows: Matrix) -> Array:
         """log weight_k N(x | k), (..., K, n)."""
@@ -101,6 +102,33 @@ class GaussianMixture:
         by_weights = simplex.gradient(theta[None, : len(self.concentration) - 1], shares.T)
         return self._joined(by_weights, shares.T[:, :, None] * each)
 
+    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
+        """That of all rows with known components, less the covariance of scores over components (Louis 1982)."""
+        k, at = len(self.concentration), self._split(theta)
+        shares = self._shares(at, rows)
+        n, E, A = precision.deviations(at.means, rows, shares)
+        mean = self.scores(theta, rows)
+        total = self._diagonal(simplex.curvature(theta[: k - 1], len(rows)), at.lower, n, E, A) + mean.T @ mean
+        towards = (np.eye(k) - np.exp(at.logs))[:, : k - 1]
+        for c, where in enumerate(self._places()):
+            each = precision.scores(at.means[c], at.lower[c], rows)
+            terms = np.hstack([np.broadcast_to(towards[c], (len(rows), k - 1)), each])
+            total[np.ix_(where, where)] -= (shares[c][:, None] * terms).T @ terms
+        return total
+
+    def _places(self) -> list[NDArray[np.intp]]:
+        """Where theta has the weights and one component, for each component."""
+        k, size = len(self.concentration), self.columns + precision.size(self.columns)
+        return [np.r_[: k - 1, k - 1 + c * size : k - 1 + (c + 1) * size] for c in range(k)]
+
+    def _diagonal(self, by_weights: Matrix, lower: Array, n: Vector, E: Array, A: Array) -> Matrix:
+        """The curvature of weights and components that know nothing of each other."""
+        k, total = len(self.concentration), np.zeros((self.dimension,) * 2)
+        total[: k - 1, : k - 1] = by_weights
+        for c, where in enumerate(self._places()):
+            total[np.ix_(where[k - 1 :], where[k - 1 :])] = precision.curvature(lower[c], n[c], E[c], A[c])
+        return total
+
     def log_prior(self, theta: Matrix) -> Vector:
         at = self._split(theta)
         weights = simplex.log_density(theta[:, : len(self.concentration) - 1], self.concentration)
@@ -111,6 +139,12 @@ class GaussianMixture:
         each = precision.gradient(at.lower, *precision.prior_terms(at.means, self.prior))
         weights = simplex.gradient(theta[:, : len(self.concentration) - 1], self.concentration)
         return self._joined(weights, each)
+
+    def prior_curvature(self, theta: Vector) -> Matrix:
+        k, at = len(self.concentration), self._split(theta)
+        _, E, A = precision.prior_terms(at.means, self.prior)
+        by_weights = simplex.curvature(theta[: k - 1], float(self.concentration.sum()))
+        return self._diagonal(by_weights, at.lower, np.full(k, self.prior.kappa), E, A)
 
     def is_proper_prior(self, share: float) -> bool:
         """Whether prior^share is a density by itself."""
