@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streaminfer.bus.protocol import Bus, Partition, Position
 from streaminfer.runtime import names
+from streaminfer.sampling.shown import Sampled
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 
@@ -17,7 +18,7 @@ class IdleMark:
         self._topic_id = bus.topic_id(topic)
         self.ends = bus.ends(topic)
         self._last_epoch, self._pooled = spec.inference.n_epochs - 1, spec.pooled
-        self._drawn = spec.sampling is not None and spec.sampling.source != "stream"
+        self._n_units = 0 if spec.sampling is None or spec.sampling.source == "stream" else spec.sampling.n_units
         group = names.until_idle_group(spec)
         positions = {Partition(topic, index): Position(end) for index, end in self.ends.items()}
         with bus.writer(group) as writer:
@@ -35,8 +36,12 @@ class IdleMark:
         frontier, counts = snapshot.frontier, snapshot.counts
         if frontier.epoch < self._last_epoch or frontier.topic_id not in {"", self._topic_id}:
             return False
-        if self._drawn and not (snapshot.payload.sampled is not None and snapshot.payload.sampled.shown.complete):
+        if self._n_units and not self._is_drawn(snapshot.payload.sampled):
             return False
         there = [frontier.positions.get(index, -1) - end for index, end in self.ends.items()]
         fitted = not self._pooled or counts.n_pooled == counts.n_events or any(ahead > 0 for ahead in there)
         return fitted and all(ahead >= 0 for ahead in there)
+
+    def _is_drawn(self, sampled: Sampled | None) -> bool:
+        """Whether all chains have all draws, also those that were added since the snapshot before."""
+        return sampled is not None and sampled.shown.complete and len(sampled.shown.chains) >= self._n_units

@@ -8,6 +8,7 @@ import pytest
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
 from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.tables.draws import sampled
 from streaminfer.wire import sampler_states
 from tests.runtime.sampling.sampler_rig import SamplerRig, coin
@@ -95,8 +96,11 @@ def test_chains_come_and_go(before: int, after: int, subposteriors: int) -> None
     kept = drawn(rig, subposteriors * min(before, after))
     rig.spec = coin(2, chains=after, subposteriors=subposteriors)
     names.create_topics(rig.spec, rig.bus)
+    mark = IdleMark(rig.spec, rig.bus)
+    assert mark.reached(rig.snapshot()) == (after <= before)
     services = rig.master(), rig.sampler()
     rig.run(*services)
+    assert mark.reached(rig.snapshot())
     for one, other in zip(kept, drawn(rig, len(kept)), strict=True):
         np.testing.assert_array_equal(one, other)
     for partition in range(2):
