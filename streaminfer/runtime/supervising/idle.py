@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streaminfer.bus.protocol import Bus, Partition, Position
 from streaminfer.runtime import names
-from streaminfer.sampling.shown import Sampled
+from streaminfer.sampling.pooled.shown import Sampled
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 
