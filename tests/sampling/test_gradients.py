@@ -94,9 +94,11 @@ def test_noise_is_the_largest_eigenvalue_of_the_estimates_covariance(example: Ex
     assert found.curvature is not None
     by = preconditioning.mode(found.curvature)
     for gradients in (Gradients(density), Gradients(density, anchor(density, found.theta))):
-        draws = found.theta + by.spread(np.random.default_rng(5).standard_normal((bias.DRAWS, density.dimension)))
+        white = np.random.default_rng(5).standard_normal((bias.DRAWS, density.dimension))
+        draws = found.theta + by.spread(white)
         covs = [np.atleast_2d(np.cov(by.whiten(single_rows(gradients, at)).T, bias=True)) for at in draws]
-        expected = np.linalg.eigvalsh(np.mean(covs, axis=0))[-1] / 10
+        logs = density.log_density(draws) - density.log_density(found.theta[None]) + 0.5 * (white**2).sum(axis=1)
+        expected = np.linalg.eigvalsh(np.average(covs, axis=0, weights=np.exp(np.minimum(logs, 0.0))))[-1] / 10
         noise = bias.gradient_noise(gradients, found.theta, by, 10, np.random.default_rng(5))
         assert noise == pytest.approx(expected, rel=1e-6, abs=1e-8)
 

@@ -134,7 +134,7 @@ def _sized(density: Density, settings: Settings, key: Key, made: Setup) -> Slice
         yield f"the noise of gradients, {i} of {bias.DRAWS}"
         found.add(i)
     size = tuning.STEPS[settings.method](rule.bias, found.noise, settings.friction or 1.0)
-    cost = min(density.n, bias.MOST_ROWS) * bias.DRAWS
+    cost = (min(density.n, bias.MOST_ROWS) + density.n) * bias.DRAWS
     return made._replace(size=size, noise=found.noise, n_setup=made.n_setup + cost)
 
 

@@ -20,6 +20,8 @@ DRAWS: Final = 64
 """Laplace draws over which the noise is averaged."""
 MOST_ROWS: Final = 1 << 16
 """Rows at most from which the noise is measured; a random part of more."""
+_LOWEST: Final = -1e300
+"""The log of the weight of a draw with no density at all."""
 LONGEST_SGHMC: Final = 0.5
 """A longer step of sghmc would be wrong where a posterior is not Gaussian, whatever its gradient noise."""
 
@@ -27,15 +29,21 @@ LONGEST_SGHMC: Final = 0.5
 class NoiseSum:
     """V of minibatches of `size` rows, drawn with replacement: N^2 / B times the covariance of what rows add.
 
-    It is averaged over `DRAWS` draws from the Laplace approximation, which are added one by one.
+    It is averaged over `DRAWS` draws from the Laplace approximation, which are added one by one. A draw counts by
+    min(1, p / q), p and q the posterior's and the approximation's density by those at the mode. A posterior that falls
+    off faster never goes where the approximation has its tails, and the noise there may be a thousand times as large.
     """
 
     def __init__(
         self, gradients: Gradients, mode: Vector, by: Preconditioner, size: int, rng: np.random.Generator
     ) -> None:
         self._gradients, self._by, self._size = gradients, by, size
-        density = gradients.density
-        self._draws = mode + by.spread(rng.standard_normal((DRAWS, len(mode))))
+        density, noise = gradients.density, rng.standard_normal((DRAWS, len(mode)))
+        self._draws = mode + by.spread(noise)
+        self._squares = (noise * noise).sum(axis=1)
+        self._at_mode = float(density.log_density(mode[None])[0])
+        self._weight, self._peak = 0.0, -math.inf
+        """The sum of the weights so far, by the largest of them, and the log of that."""
         chosen = slice(None) if density.n <= MOST_ROWS else np.sort(rng.choice(density.n, MOST_ROWS, replace=False))
         self._rows = np.asarray(density.rows[chosen])
         self._margins = None
@@ -45,16 +53,30 @@ class NoiseSum:
 
     def add(self, i: int) -> None:
         """Takes in the i-th draw."""
+        above = float(self._gradients.density.log_density(self._draws[i][None])[0]) - self._at_mode
+        weight = self._weighed(min(0.0, above + 0.5 * float(self._squares[i])))
         if self._margins is not None:
-            self._margins.add(self._draws[i])
+            self._margins.add(self._draws[i], weight)
         else:
             terms = self._by.whiten(self._gradients.terms(self._draws[i], self._rows))
-            self._total += np.atleast_2d(np.cov(terms.T, bias=True))
+            self._total += weight * np.atleast_2d(np.cov(terms.T, bias=True))
+
+    def _weighed(self, log_weight: float) -> float:
+        """The weight of a draw by the largest so far, to which all others are brought."""
+        log_weight = max(log_weight, _LOWEST)
+        if log_weight > self._peak:
+            fade = math.exp(self._peak - log_weight)
+            self._peak, self._weight, self._total = log_weight, fade * self._weight, fade * self._total
+            if self._margins is not None:
+                self._margins.fade(fade)
+        weight = math.exp(log_weight - self._peak)
+        self._weight += weight
+        return weight
 
     @property
     def noise(self) -> float:
         total = self._total if self._margins is None else self._margins.covariance
-        largest = max(np.linalg.eigvalsh(total / DRAWS)[-1], 0.0)
+        largest = max(np.linalg.eigvalsh(total / self._weight)[-1], 0.0)
         return float(self._gradients.density.n**2 / self._size * largest)
 
 
@@ -67,11 +89,15 @@ class _Margins:
         self._fixed = 0.0 if gradients.anchor is None else self._target.slope(rows @ gradients.anchor.position)
         self._squares, self._means = np.zeros(len(rows)), np.zeros((self._white.shape[1],) * 2)
 
-    def add(self, theta: Vector) -> None:
+    def add(self, theta: Vector, weight: float) -> None:
         slopes = self._target.slope(self._rows @ theta) - self._fixed
         mean = slopes @ self._white / len(self._rows)
-        self._squares += slopes**2
-        self._means += np.outer(mean, mean)
+        self._squares += weight * slopes**2
+        self._means += weight * np.outer(mean, mean)
+
+    def fade(self, factor: float) -> None:
+        """All draws so far count less by a factor."""
+        self._squares, self._means = factor * self._squares, factor * self._means
 
     @property
     def covariance(self) -> Matrix:

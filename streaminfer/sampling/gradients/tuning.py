@@ -55,7 +55,7 @@ def tuned(
     gradients = Gradients(density, anchor(density, mode.theta) if control_variates else None)
     noise = bias.gradient_noise(gradients, mode.theta, by, size, rng)
     step = STEPS[method](allowed, noise, friction)
-    cost = min(density.n, bias.MOST_ROWS) * bias.DRAWS + (density.n if control_variates else 0)
+    cost = (min(density.n, bias.MOST_ROWS) + density.n) * bias.DRAWS + (density.n if control_variates else 0)
     return Tuned(Dynamics(gradients, chosen, Schedule(step), by), noise, cost)
 
 
