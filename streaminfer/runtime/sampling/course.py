@@ -52,6 +52,11 @@ class Course:
         self._ended: str | None = None
         """The phase in which the segment has ended without a chain."""
 
+    def cut(self, why: str) -> None:
+        """Ends the segment without further draws: the master begins another one."""
+        log.warning("segment %d is cut: %s", self.work.segment.number, why)
+        self._ended = "cut"
+
     @property
     def dirty(self) -> bool:
         """Whether there is something that is not committed."""
@@ -75,8 +80,7 @@ class Course:
                 self._chain, drawn = chains.advance(self._prepared, self._chain)
                 self._drawn.append(drawn)
         except Removed as error:
-            log.warning("segment %d is cut: %s", self.work.segment.number, error)
-            self._ended = "cut"
+            self.cut(str(error))
         except Diverged as error:
             raise Fatal(f"chain {self._unit.chain}: {error}") from error
         return True
@@ -86,8 +90,7 @@ class Course:
         if not work.read(0.0):
             return not work.rows.waits
         if self.begun and self._state.digest != work.about.digest:
-            log.warning("segment %d is cut: the log no longer gives its events", work.segment.number)
-            self._ended = "cut"
+            self.cut("the log no longer gives its events")
             return True
         if work.about.n_events:
             if self.begun:

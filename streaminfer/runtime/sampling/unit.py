@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, Final
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Reader, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.owning.owner import Owner
+from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.sampling.course import Course, Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.sampling.stream import StreamCourse
 from streaminfer.runtime.service import Fatal
+from streaminfer.sampling import flat
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.states import SamplerState, waiting
+from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.wire import draws as wire_draws
@@ -55,6 +58,8 @@ class OwnedUnit:
         """As the bus has it."""
         self._written: str | None = None
         """The token of the set-up that the bus has."""
+        self._ends: dict[int, int] | None = None
+        """By segment, the step up to which its draws were on the topic at the restore; None after a commit."""
         self._course: Course | StreamCourse | None = None
 
     def _fence(self) -> Owner:
@@ -77,9 +82,28 @@ class OwnedUnit:
         if self._shelf.newest is not None:
             self.state = self._shelf.newest
             self._written = sampler_states.token(self.state.setup)
+        self._ends = self._drawn_to()
         said = (self.unit.number, self.state.segment, self.state.phase, self.state.step)
         log.info("chain %d: segment %d, %s, step %d", *said)
         return True
+
+    def _drawn_to(self) -> dict[int, int]:
+        """By segment, the step up to which draws follow each other on the topic."""
+        size, ends = flat.size(self._target.shapes), dict[int, int]()
+        arguments = (self._spec, self._settings, size, self._bus, self._schemas, [self.unit.number])
+        with closing(DrawsReader(*arguments)) as reader:
+            while not reader.at_end():
+                for _, draws in reader.poll(0.5):
+                    if draws.begin == ends.get(draws.segment, 0):
+                        ends[draws.segment] = draws.end
+        return ends
+
+    def _is_torn(self, segment: int) -> bool:
+        """Whether state and draws of a segment do not belong together: junk has taken the place of one of them."""
+        begun = self.state.segment == segment != NO_SEGMENT
+        if self._ends is None or (begun and self.state.phase == "cut"):
+            return False
+        return self._ends.get(segment) != (self.state.step if begun else None)
 
     def _take(self, record: Record) -> None:
         try:
@@ -96,7 +120,7 @@ class OwnedUnit:
         """Whether this chain is not through with a segment that is fixed."""
         if segment.number != self.state.segment:
             return segment.number > self.state.segment
-        return self.state.phase not in ENDED
+        return self.state.phase not in ENDED or self._is_torn(segment.number)
 
     def begin(self, work: SegmentWork) -> None:
         """Starts on a segment, or goes on with it."""
@@ -104,10 +128,17 @@ class OwnedUnit:
             self._leave()
             arguments = (self._spec, self._bus, self._target, self.unit, self.state, work, self._schemas)
             self._course = Course(*arguments)
+            if self._is_torn(work.segment.number):
+                self._course.cut("its state and its draws do not belong together")
 
     def go_along(self, clock: Callable[[], float]) -> None:
         """Takes minibatches of the stream as they come."""
         if self._course is None:
+            if self._is_torn(max([self.state.segment, *(self._ends or {})])):
+                raise Fatal(
+                    f"{self._state_at}: the state of chain {self.unit.number} does not go with its draws: a record of "
+                    "another writer has taken the place of one of them. Use a new spec name."
+                )
             arguments = (self._spec, self._settings, self._bus, clock, self.unit, self.state, self._schemas)
             self._course = StreamCourse(*arguments)
 
@@ -140,7 +171,7 @@ class OwnedUnit:
         records = sampler_states.encode(now, most, self._schemas, self._written)
         outputs += [Output(self._state_at.topic, data, key, number) for key, data in records]
         self._owner.commit(outputs, {self._state_at: Position(now.block)}, member)
-        self.state, self._written = now, sampler_states.token(now.setup)
+        self.state, self._written, self._ends = now, sampler_states.token(now.setup), None
         self._course.committed(now)
 
     def _tombstones(self, now: SamplerState) -> list[Output]:

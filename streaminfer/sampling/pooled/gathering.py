@@ -88,6 +88,9 @@ class Gathering:
         """Adds the draws of a unit; whether they continue what is held of their segment."""
         held = self._windows[unit]
         window = held.get(draws.segment, Window())
+        if draws.phase == "cut" and window.phase != "cut" and draws.segment >= max(held, default=0):
+            held[draws.segment] = Window([draws])  # whatever the chain had drawn of it
+            return True
         if draws.begin != window.end or draws.segment < max(held, default=0) - KEPT + 1:
             return False
         if window.phase in {"done", "cut"}:

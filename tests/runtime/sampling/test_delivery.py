@@ -110,3 +110,37 @@ def test_chains_come_and_go(before: int, after: int, subposteriors: int) -> None
     assert [part.segment for part in shown.subposteriors] == [1] * subposteriors
     assert shown.complete
     assert len(shown.chains) == after * subposteriors
+
+
+@pytest.mark.parametrize(("short", "key"), [("draws", b"0/0/0"), ("sampler-state", b"part-0")])
+@pytest.mark.parametrize("rounds", [7, 40], ids=["in the middle", "complete"])
+def test_junk_in_the_place_of_a_record_of_a_chain_cuts_its_segment(short: str, key: bytes, rounds: int) -> None:
+    """Compaction has removed the good record, so that state and draws no longer belong together."""
+    rig = SamplerRig(coin(chains=2, draws=40))
+    rig.publish(COINS)
+    services = rig.master(), rig.sampler()
+    rig.run(*services, rounds=rounds)
+    for service in services:
+        service.close()
+    topic = names.topic(rig.spec, short)
+    rig.bus.publish([Output(topic, JUNK, key, 0)])
+    rig.broker.compact(topic)
+    rig.run(rig.master(), rig.sampler())
+    shown = sampled(rig.snapshot()).shown
+    assert (shown.segment, shown.complete, shown.cut) == (1, True, True)
+    assert rig.snapshot().n_events == len(COINS)
+
+
+def test_junk_in_the_place_of_the_state_of_a_stream_is_told() -> None:
+    rig = SamplerRig(
+        coin(method="sgld", source="stream", minibatch=4, draws=6, warmup=2, thin=1, step={"size": 0.05}),
+    )
+    rig.publish(COINS)
+    sampler = rig.sampler()
+    rig.run(sampler)
+    sampler.close()
+    topic = names.topic(rig.spec, "sampler-state")
+    rig.bus.publish([Output(topic, JUNK, b"part-0", 0)])
+    rig.broker.compact(topic)
+    with pytest.raises(Fatal, match="does not go with its draws"):
+        rig.run(rig.sampler())
