@@ -129,6 +129,10 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         "j2",
         "k1",
         "k2",
+        "l1",
+        "l2",
+        "l3",
+        "l4",
     ]
     for case in found:
         for ratio in case.ratios:

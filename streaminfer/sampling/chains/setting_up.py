@@ -18,7 +18,7 @@ from streaminfer.models.targets.corpus import Corpus
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import Mode
 from streaminfer.models.targets.target import Curved
-from streaminfer.sampling.chains import first_topics
+from streaminfer.sampling.chains import first_topics, packing
 from streaminfer.sampling.gradients import bias, preconditioning, tuning
 from streaminfer.sampling.gradients.estimates import Gradients, anchor
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
@@ -90,7 +90,9 @@ def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slice
         made = made._replace(gradient=gradient, n_setup=made.n_setup + density.n)
     made = yield from _sized(density, settings, key, made)
     thin = settings.thin or _usual_thin(density, settings, made)
-    return made._replace(thin=thin, warmup=_n_warmup(settings, thin, first))
+    made = made._replace(thin=thin, warmup=_n_warmup(settings, thin, first))
+    # As a chain has it that was killed: products depend, in their last digits, on how a matrix lies in memory.
+    return packing.unflatten(made, packing.flatten(made))
 
 
 def _n_warmup(settings: Settings, thin: int, first: bool) -> int:
