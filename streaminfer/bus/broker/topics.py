@@ -17,6 +17,9 @@ OVERHEAD: Final = 128 << 10
 """Kafka limits batches, not records: room for what it adds to a record, and for a full batch of small ones."""
 CATALOG_AGE_S: Final = 2.0
 """How old the number of a topic's partitions may be when a key chooses among them."""
+SEEN_WITHIN_S: Final = 3.0
+"""How long a broker may take to hear of a topic that another one knows; meanwhile it answers as to a user without
+the right to see it, and the client drops the code that tells the two apart."""
 FOREVER: Final = -1
 LARGEST_TIME: Final = (1 << 63) - 1
 NO_LEADER: Final = frozenset({5, 6, 9})
@@ -51,9 +54,7 @@ class Catalog:
 
     def fresh(self, topic: str) -> Topic:
         """A topic as it is now; raises UnknownTopic."""
-        found = self._load({self._connection.names.outside(topic): self.count(topic)})
-        _check_seen([topic], found)
-        return found[topic]
+        return self._seen({self._connection.names.outside(topic): self.count(topic)})[topic]
 
     def count(self, topic: str) -> int:
         """How many partitions a topic has now; raises UnknownTopic.
@@ -68,19 +69,24 @@ class Catalog:
         return str(self._described(topic)["topic_id"])
 
     def _described(self, topic: str) -> dict[str, Any]:
-        """A topic as the cluster describes it now; raises UnknownTopic."""
+        """A topic as the cluster describes it now; raises UnknownTopic, of a known one if no broker knows it soon."""
         self._connection.check_open()
         name = self._connection.names.outside(topic)
-        described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
-        found = next((each for each in described if each["name"] == name and not each["error_code"]), None)
-        codes = {each["error_code"] for each in described if each["name"] == name}
-        if codes & NO_LEADER:
-            raise Unavailable(f"topic {topic!r} has no leader at the moment")
-        if found is None:
-            self._topics.pop(topic, None)
-            self._numbers.pop(topic, None)
-            raise UnknownTopic(f"topic {topic!r} does not exist")
-        return dict(found)
+        until = time.monotonic() + (SEEN_WITHIN_S if topic in self._topics or topic in self._numbers else 0.0)
+        while True:
+            described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
+            found = next((each for each in described if each["name"] == name and not each["error_code"]), None)
+            codes = {each["error_code"] for each in described if each["name"] == name}
+            if codes & NO_LEADER:
+                raise Unavailable(f"topic {topic!r} has no leader at the moment")
+            if found is not None:
+                return dict(found)
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.1)
+        self._topics.pop(topic, None)
+        self._numbers.pop(topic, None)
+        raise UnknownTopic(f"topic {topic!r} does not exist")
 
     def check_partition(self, partition: Partition) -> None:
         """Raises UnknownTopic. Partitions are added, never removed: a number that is large enough need not be new."""
@@ -114,9 +120,7 @@ class Catalog:
     def _kept(self, topics: Sequence[Topic]) -> dict[str, Topic]:
         names = [self._connection.names.outside(topic.name) for topic in topics]
         described = self._connection.ask("describing topics", lambda admin: admin.describe_topics(names))
-        found = self._load(_counts(described), again=True)
-        _check_seen([self._connection.names.inside(name) or name for name in _counts(described)], found)
-        return found
+        return self._seen(_counts(described), again=True)
 
     def _make(self, topics: Sequence[Topic]) -> None:
         settings = self._connection.settings
@@ -163,6 +167,22 @@ class Catalog:
             if time.monotonic() > deadline:
                 raise Unavailable(f"topics without leaders after {self._connection.deadline_s:g} s: {', '.join(names)}")
             time.sleep(0.05)
+
+    def _seen(self, counts: dict[str, int], again: bool = False) -> dict[str, Topic]:
+        """As `_load`, with all of them; raises BusError if the settings of one stay hidden."""
+        until = time.monotonic() + SEEN_WITHIN_S
+        while True:
+            found = self._load(counts, again)
+            inside = [self._connection.names.inside(name) or name for name in counts]
+            hidden = [name for name in inside if name not in found]
+            if not hidden:
+                return found
+            if time.monotonic() > until:
+                raise BusError(
+                    f"topic {hidden[0]!r}: this user may not see its settings; to write to it, the user needs the "
+                    f"right DescribeConfigs"
+                )
+            time.sleep(0.1)
 
     def _load(self, counts: dict[str, int], again: bool = False) -> dict[str, Topic]:
         """Topics by their names here, from the broker's names and numbers of partitions; none of hidden settings."""
@@ -218,15 +238,6 @@ def _check_kept(name: str, declared: Topic, kept: Topic) -> None:
             f"topic {declared.name!r}: {said}. Set it with kafka-configs --alter --entity-type topics --entity-name "
             f"{name} --add-config {config}"
         )
-
-
-def _check_seen(wanted: Sequence[str], found: dict[str, Topic]) -> None:
-    for name in wanted:
-        if name not in found:
-            raise BusError(
-                f"topic {name!r}: this user may not see its settings; to write to it, the user needs the right "
-                f"DescribeConfigs"
-            )
 
 
 def _make_one(admin: Any, name: str, wanted: dict[str, Any], timeout_ms: int) -> None:
