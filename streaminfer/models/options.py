@@ -299,6 +299,20 @@ class WordOr:
 
 
 @dataclass(frozen=True, slots=True)
+class Short:
+    """A section, or only the value of its first option."""
+
+    section: Section
+
+    def check(self, value: object, field: str, problems: list[Problem]) -> dict[str, Any]:
+        given = value if isinstance(value, Mapping) else {self.section.options[0].name: value}
+        return self.section.check(given, field, problems)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"oneOf": [self.section.options[0].rule.json_schema(), self.section.json_schema()]}
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """What one of several rules allows."""
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 _SIZES: Final = ("size", "after", "power", "floor")
-_WITHOUT_MEANING: Final = frozenset({"method", "chains", "draws", "thin", "warmup", "segment"})
-"""How many draws there are, of how many events: what a draw is of does not depend on it."""
+_WITHOUT_MEANING: Final = frozenset({"method", "chains", "draws", "thin", "warmup", "segment", "combine"})
+"""How many draws there are, of how many events, and what is made of them: a draw does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,26 @@ class StepRule:
         """What decides on sizes."""
         names = ("bias",) if self.bias is not None else ("accept",) if self.accept is not None else _SIZES
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """How the draws of several subposteriors become one posterior."""
+
+    by: str
+    weights: str | None
+    """Of an average: full, diagonal or equal."""
+    bandwidth: float | None
+    """Of kernels, in posterior sds; None: the method's own."""
+    correct: str
+    """importance, or none."""
+    draws: int
+    """In a snapshot."""
+    window: int
+    """Newest draws that are held of each subposterior."""
+    missing: str
+    """wait, or leave_out."""
+    missing_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,8 @@ class Settings:
     """N of `source: stream`; None: the events seen so far."""
     transition: str | None
     """euler, or cir."""
+    combine: Combine | None
+    """None with one subposterior: its chains are pooled."""
 
     @property
     def n_units(self) -> int:

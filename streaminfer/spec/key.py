@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from streaminfer.models.keys import MAX_BYTES, WHOLE_NUMBER
 from streaminfer.models.model import AnyModel, Conjugate, DomainError
-from streaminfer.models.options import Choice, Integer, Number, Option, OptionsError, Problem, Section, Text
+from streaminfer.models.options import Choice, Integer, Number, Option, OptionsError, Section, Short, Text
 
 RECORD: Final = 1 << 20
 """Bytes of the largest record."""
@@ -48,16 +47,8 @@ KEY: Final = Section(
         ),
     )
 )
-
-
-class NameOrSection:
-    """`key: city` is short for `key: {field: city}`."""
-
-    def check(self, value: object, field: str, problems: list[Problem]) -> dict[str, Any]:
-        return KEY.check(value if isinstance(value, Mapping) else {"field": value}, field, problems)
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"oneOf": [FIELD.json_schema(), KEY.json_schema()]}
+KEY_OR_FIELD: Final = Short(KEY)
+"""`key: city` is short for `key: {field: city}`."""
 
 
 @dataclass(frozen=True, slots=True)

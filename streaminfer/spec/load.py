@@ -17,7 +17,7 @@ from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
 from streaminfer.spec import own, sampler, words
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
-from streaminfer.spec.key import Key, NameOrSection, check_key
+from streaminfer.spec.key import KEY_OR_FIELD, Key, check_key
 from streaminfer.spec.spec import NAME, Spec
 from streaminfer.variational.methods import METHODS, method_of
 
@@ -74,7 +74,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     inference = inference_section.checked(_section(document, "inference"), problems)
     drift = None if document.get("drift") is None else drift_section.DRIFT.check(document["drift"], "drift", problems)
     given = document.get("key")
-    key = None if given is None else NameOrSection().check(given, "key", problems)
+    key = None if given is None else KEY_OR_FIELD.check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
     sampled = inference_section.is_sampler(inference["method"])
     kind, options = _model_options(model_section, sampled, problems)
@@ -85,7 +85,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         model = own.built(kind, options, sampled) if own.is_own(kind) else MODELS[kind].build(filled_in)
     if sampled:
         with _together("inference", file):
-            inference = sampler.filled(inference, kind, model)
+            inference = sampler.filled(inference, kind, model, data["partitions"])
     else:
         inference = inference_section.filled(inference, model)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaminfer.models.options import OptionsError
-from streaminfer.sampling.choices import checks, defaults
+from streaminfer.sampling.choices import checks, combine, defaults
 from streaminfer.sampling.settings import Settings
 from streaminfer.spec import inference
 from streaminfer.spec.data import Data
@@ -14,10 +14,10 @@ from streaminfer.spec.fitting import target_for
 from streaminfer.variational.settings import Inference
 
 
-def filled(options: Mapping[str, Any], kind: str, model: Any) -> dict[str, Any]:
-    """Checked options with the defaults that suit a model; raises OptionsError."""
+def filled(options: Mapping[str, Any], kind: str, model: Any, partitions: int | None) -> dict[str, Any]:
+    """Checked options with the defaults that suit a model and the number of partitions; raises OptionsError."""
     target = target_for(kind, model, options["method"])
-    found = defaults.filled(options, target)
+    found = defaults.filled(combine.filled(options, target, partitions), target)
     _check_window(found)
     checks.check(found, target)
     return found

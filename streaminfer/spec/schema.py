@@ -10,7 +10,7 @@ from streaminfer.spec import own
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
 from streaminfer.spec.inference import EVERY
-from streaminfer.spec.key import NameOrSection
+from streaminfer.spec.key import KEY_OR_FIELD
 from streaminfer.spec.spec import NAME
 
 
@@ -35,7 +35,7 @@ def json_schema() -> dict[str, Any]:
 
 def _key() -> dict[str, Any]:
     """A name, or the whole section; inside of that what may be left out may be null."""
-    name, section = NameOrSection().json_schema()["oneOf"]
+    name, section = KEY_OR_FIELD.json_schema()["oneOf"]
     text = "The field whose values are keys: one posterior for each of them. Not set means one for all events."
     return {"anyOf": [name, _with_nulls(section), {"type": "null"}], "description": text}
 

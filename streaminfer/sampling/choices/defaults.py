@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from streaminfer.models.targets.reading import DOCUMENTS, reading_of
 from streaminfer.sampling import flat
+from streaminfer.sampling.choices import combine
 from streaminfer.sampling.choices.methods import has_bias_step, missing
 from streaminfer.sampling.choices.options import LARGEST
 from streaminfer.sampling.kernels import mala, mh
@@ -120,4 +121,5 @@ def made(options: Mapping[str, Any]) -> Settings:
     step = options.get("step")
     said: dict[str, Any] = {each.name: options.get(each.name) for each in fields(Settings)}
     said["step"] = None if step is None else StepRule(**step)
+    said["combine"] = combine.made(options["combine"])
     return Settings(**said)

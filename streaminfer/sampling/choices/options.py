@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaminfer.models.options import Choice, Flag, Integer, Number, OneKey, Option, Section
+from streaminfer.models.options import Choice, Flag, Integer, Number, OneKey, Option, Section, Short
+from streaminfer.sampling.choices.combine import COMBINE
 
 MINIBATCH: Final = 256
 """Events of a gradient if the spec does not say how many."""
@@ -87,9 +88,11 @@ _SHARED: Final = (
     Option(
         "subposteriors",
         Integer(1, 1024),
-        "Into how many parts the partitions are divided, with chains for each part of the data.",
-        1,
+        "Into how many parts the partitions are divided, with chains for each part of the data. Not set means 1, with "
+        "combine as many as there are partitions.",
+        None,
     ),
+    Option("combine", Short(COMBINE), "How the draws of several subposteriors become one posterior.", None),
     Option(
         "start",
         Choice(("mode", "prior")),
