@@ -139,10 +139,14 @@ def _keys(source: Source, field: Field) -> set[bytes]:
 def _tell_which(predictor: Predictor, as_json: bool) -> None:
     """Which posterior predicts and how exact it is; beside documents only if it is not exact."""
     spec, found = predictor.spec, predictor.snapshot
-    text = f"{spec.name}: {how(spec)}; each row with the posterior of its own key" if found is None else heading(found)
+    text = (
+        f"{spec.name}: {how(spec, None)}; each row with the posterior of its own key"
+        if found is None
+        else heading(found)
+    )
     if not as_json:
         print(text)
-    elif kind_of(spec).exactness(spec) != "exact":
+    elif kind_of(spec).exactness(spec, None if found is None else found.snapshot) != "exact":
         print(text, file=sys.stderr)
 
 

@@ -40,6 +40,7 @@ from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.lda.posterior import AnyTopics
+from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.snapshots import iso
 
 log = logging.getLogger(__name__)
@@ -227,12 +228,12 @@ def heading(found: PosteriorSnapshot) -> str:
     name = found.name if found.key is None else f"{found.name} of {found.key}"
     n_epochs = found.spec.inference.n_epochs
     passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
-    return f"{name}: {how(found.spec)}, version {found.version}{passes}"
+    return f"{name}: {how(found.spec, found.snapshot)}, version {found.version}{passes}"
 
 
-def how(spec: Spec) -> str:
+def how(spec: Spec, snapshot: Snapshot | None) -> str:
     """The model, the method and how exact the posterior is."""
-    return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec)}"
+    return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec, snapshot)}"
 
 
 def _topics(topics: AnyTopics) -> list[list[str]]:

@@ -98,8 +98,12 @@ def scorer_of(spec: Spec, draws: Matrix) -> Callable[[Events], float]:
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:
     """The posterior that draws give; raises DomainError if their numbers do not fit together."""
     found = sampled(snapshot)
+    combined = found.shown.combined
     by_chain = tuple(chain.n_retained for chain in found.shown.chains)
-    return DrawsPosterior(spec.target, snapshot.payload.statistics, found.draws, by_chain)
+    if combined is not None:
+        by_chain = (len(found.draws),)
+    evidence = None if combined is None else combined.log_evidence
+    return DrawsPosterior(spec.target, snapshot.payload.statistics, found.draws, by_chain, evidence)
 
 
 def check(spec: Spec, snapshot: Snapshot) -> None:
@@ -107,11 +111,19 @@ def check(spec: Spec, snapshot: Snapshot) -> None:
     posterior_of(spec, snapshot)
 
 
-def exactness(spec: Spec) -> str:
-    """`sampled`: draws of the posterior itself; `approximate`: of something near it."""
+def exactness(spec: Spec, snapshot: Snapshot | None) -> str:
+    """`sampled`: draws of the posterior itself; `approximate`: of something near it.
+
+    What is combined is near it, unless the exact density has corrected it.
+    """
+    combined = None if snapshot is None else sampled(snapshot).shown.combined
+    if combined is not None:
+        return "sampled" if combined.corrected else "approximate"
+    if snapshot is None and spec.sampling is not None and spec.sampling.combine is not None:
+        return "approximate"
     return kernel_for(spec.inference.method, spec.target).exactness
 
 
 def described(spec: Spec, snapshot: Snapshot) -> Described:
     """What a manifest says beside its statistics; retained draws are in the place of natural parameters."""
-    return Described(spec.kind, DrawsPosterior.family, exactness(spec), sampled(snapshot).draws.ravel())
+    return Described(spec.kind, DrawsPosterior.family, exactness(spec, snapshot), sampled(snapshot).draws.ravel())

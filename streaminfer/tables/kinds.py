@@ -60,8 +60,8 @@ class Kind(NamedTuple):
     """Whether the rows of a shard are those of a snapshot."""
     posterior: Callable[[Spec, Snapshot], Posterior]
     """The posterior that a snapshot gives, or that of a key; raises TypeError if it takes rows as well."""
-    exactness: Callable[[Spec], str]
-    """What the posterior is: `exact`, `sampled`, `bound` or `approximate`."""
+    exactness: Callable[[Spec, Snapshot | None], str]
+    """What the posterior of a snapshot is: `exact`, `sampled`, `bound` or `approximate`; of none, of them all."""
     n_scored: Callable[[Snapshot], int]
     """How many events the score of a snapshot is the sum of."""
     folding: Folding | None
@@ -163,7 +163,7 @@ def _of_rows(spec: Spec, _snapshot: Snapshot) -> Posterior:
     raise TypeError(f"the posterior of {spec.name} is that of all its words, which are not in a manifest")
 
 
-def _exactness(spec: Spec) -> str:
+def _exactness(spec: Spec, _snapshot: Snapshot | None) -> str:
     return spec.model.exactness
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from streaminfer.models import times
 from streaminfer.models.model import Vector
 from streaminfer.sampling.pooled.pooling import MOST_BYTES, MOST_RETAINED
-from streaminfer.sampling.pooled.shown import NOTHING, ChainShown, Fixed, Part, Sampled, Shown
+from streaminfer.sampling.pooled.shown import NOTHING, ChainShown, Combination, Fixed, Part, Sampled, Shown
 from streaminfer.sampling.states import STATE_PHASES
 from streaminfer.wire import chains
 from streaminfer.wire.chains import check_numbers, require
@@ -22,6 +22,10 @@ _CHAIN_BYTES: Final = 32
 """The most bytes of a chain, of a span, and of a subposterior or its segment."""
 _SPAN_BYTES: Final = 24
 _SUBPOSTERIOR_BYTES: Final = 40
+_STEP_BYTES: Final = 9
+_COMBINED_BYTES: Final = 128
+_LETTER_BYTES: Final = 4
+MOST_WARNINGS: Final = 20
 
 
 def fields(sampled: Sampled) -> dict[str, Any]:
@@ -34,6 +38,7 @@ def fields(sampled: Sampled) -> dict[str, Any]:
         "n_retained": len(sampled.draws),
         "segments": [{**each._asdict(), "spans": chains.span_fields(each.spans)} for each in shown.segments],
         "subposteriors": [each._asdict() for each in shown.subposteriors],
+        "combined": None if shown.combined is None else shown.combined._asdict(),
         "chains": [each._asdict() for each in shown.chains],
     }
 
@@ -43,7 +48,17 @@ def most_bytes(sampled: Sampled) -> int:
     shown = sampled.shown
     n_spans = sum(len(each.spans) for each in shown.segments)
     n_subposteriors = len(shown.segments) + len(shown.subposteriors)
-    return _CHAIN_BYTES * len(shown.chains) + _SPAN_BYTES * n_spans + _SUBPOSTERIOR_BYTES * n_subposteriors
+    texts = [part.why for part in shown.subposteriors]
+    if shown.combined is not None:
+        texts += [shown.combined.by, shown.combined.weights or "", *shown.combined.warnings]
+    return (
+        _CHAIN_BYTES * len(shown.chains)
+        + _SPAN_BYTES * n_spans
+        + _SUBPOSTERIOR_BYTES * n_subposteriors
+        + _STEP_BYTES * sum(len(part.steps) for part in shown.subposteriors)
+        + _COMBINED_BYTES
+        + sum(_LETTER_BYTES * len(text) + _STEP_BYTES for text in texts)
+    )
 
 
 def sampled(found: Mapping[str, Any], numbers: Vector, size: int) -> Sampled:
@@ -80,6 +95,7 @@ def _shown(found: Mapping[str, Any]) -> Shown:
         counters=chains.counters_of(found),
         subposteriors=parts,
         chains=places,
+        combined=None if found["combined"] is None else _combination(found["combined"]),
     )
 
 
@@ -104,7 +120,24 @@ def _part(found: Mapping[str, Any]) -> Part:
     require(found["segment"] >= NOTHING, "segment", f"must be {NOTHING} or more", found["segment"])
     worth = found["n_effective"]
     require(0 <= worth < math.inf, "n_effective", "must be 0 or more, and finite", worth)
-    return Part(**found)
+    chains.check_text(found, ("why",))
+    for step in found["steps"]:
+        check_numbers({"steps": step}, ("steps",))
+    return Part(**{**found, "steps": tuple(found["steps"])})
+
+
+def _combination(found: Mapping[str, Any]) -> Combination:
+    check_numbers(found, ("round", "n_proposals"))
+    chains.check_text({**found, "weights": found["weights"] or ""}, ("by", "weights"))
+    for name in ("k_hat", "threshold", "log_evidence", "log_evidence_error"):
+        number = found[name]
+        require(number is None or math.isfinite(number), name, "must be finite, or null", number)
+    require(0 <= found["ambiguous"] <= 1, "ambiguous", "must be 0 to 1", found["ambiguous"])
+    warnings = found["warnings"]
+    require(len(warnings) <= MOST_WARNINGS, "warnings", f"must be at most {MOST_WARNINGS}", len(warnings))
+    for text in warnings:
+        chains.check_text({"warnings": text}, ("warnings",))
+    return Combination(**{**found, "warnings": tuple(warnings)})
 
 
 def _chain(found: Mapping[str, Any]) -> ChainShown:

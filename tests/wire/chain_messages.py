@@ -53,7 +53,7 @@ def shown(**changes: Any) -> Shown:
         ),
         "segment": 4, "complete": True, "cut": True, "n_draws": 4000, "size": 0.25, "noise": 0.5, "acceptance": 0.25,
         "fraction": 1.5, "counters": COUNTERS, "n_scored": 20,
-        "subposteriors": (Part(0, 5, 150, 2000, 700.5), Part(1, -1, 0, 0, 0.0, True)),
+        "subposteriors": (Part(0, 5, 150, 2000, 700.5), Part(1, -1, 0, 0, 0.0, True, "no draw", (5, 0))),
         "chains": (ChainShown(0, "done", 9000, 77, 1), ChainShown(5, "setup", 0, 0, 1)),
     }  # fmt: skip
     return Shown(**{**fields, **changes})

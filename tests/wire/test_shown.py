@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from streaminfer.sampling.pooled.pooling import MOST_RETAINED
-from streaminfer.sampling.pooled.shown import Sampled, Shown
+from streaminfer.sampling.pooled.shown import Combination, Sampled, Shown
 from streaminfer.wire import shown as wire
 from streaminfer.wire.errors import BadValue
 from tests.wire.chain_messages import SIZE, VALUES, shown
 
 GIVEN = Sampled(VALUES, shown())
+COMBINED = Combination(7, "average", "full", True, 10_000, 0.4, 0.7, -12.5, 0.01, 0.25, ("parts disagree",))
 
 
 def fields(**changes: Any) -> dict[str, Any]:
@@ -27,8 +28,19 @@ def first(of: str, **changes: Any) -> dict[str, Any]:
     return {of: [{**one, **changes}, *others]}
 
 
+def combined(**changes: Any) -> dict[str, Any]:
+    """A combination with something changed in it."""
+    return {"combined": {**COMBINED._asdict(), **changes}}
+
+
 @pytest.mark.parametrize(
-    "given", [GIVEN, Sampled(np.empty((0, SIZE))), Sampled(VALUES, shown(acceptance=None, chains=()))]
+    "given",
+    [
+        Sampled(VALUES, shown(combined=COMBINED)),
+        GIVEN,
+        Sampled(np.empty((0, SIZE))),
+        Sampled(VALUES, shown(acceptance=None, chains=())),
+    ],
 )
 def test_what_is_shown_round_trips(given: Sampled) -> None:
     found = wire.sampled(wire.fields(given), given.draws.ravel(), SIZE)
@@ -80,6 +92,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (first("subposteriors", n_events=-1), "n_events must be 0 to 2^53 (got -1)"),
     (first("subposteriors", n_draws=-1), "n_draws must be 0 to 2^53 (got -1)"),
     (first("subposteriors", n_effective=math.inf), "n_effective must be 0 or more, and finite (got inf)"),
+    (first("subposteriors", why="x" * 301), "why must have at most 300 characters (got 'xxxxxxxxxxxxxxxxxxxx')"),
+    (first("subposteriors", steps=[0, -1]), "steps must be 0 to 2^53 (got -1)"),
+    (combined(round=-1), "round must be 0 to 2^53 (got -1)"),
+    (combined(n_proposals=-1), "n_proposals must be 0 to 2^53 (got -1)"),
+    (combined(by="x" * 301), "by must have at most 300 characters (got 'xxxxxxxxxxxxxxxxxxxx')"),
+    (combined(weights="x" * 301), "weights must have at most 300 characters (got 'xxxxxxxxxxxxxxxxxxxx')"),
+    (combined(k_hat=math.nan), "k_hat must be finite, or null (got nan)"),
+    (combined(threshold=math.inf), "threshold must be finite, or null (got inf)"),
+    (combined(log_evidence=math.nan), "log_evidence must be finite, or null (got nan)"),
+    (combined(log_evidence_error=math.nan), "log_evidence_error must be finite, or null (got nan)"),
+    (combined(ambiguous=1.1), "ambiguous must be 0 to 1 (got 1.1)"),
+    (combined(warnings=["x"] * 21), "warnings must be at most 20 (got 21)"),
+    (combined(warnings=["x" * 301]), "warnings must have at most 300 characters (got 'xxxxxxxxxxxxxxxxxxxx')"),
     (first("chains", unit=5), "chains must have different indices from 0 in rising order (got [5, 5])"),
     (
         first("chains", phase="x"),

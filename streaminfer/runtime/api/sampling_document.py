@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaminfer.runtime import names
-from streaminfer.sampling.pooled.shown import NOTHING, Sampled
+from streaminfer.sampling.pooled.shown import NOTHING, Combination, Sampled
 from streaminfer.spec import Spec
 from streaminfer.wire.snapshots import iso
 
@@ -27,7 +27,8 @@ def of(sampled: Sampled, spec: Spec) -> dict[str, Any]:
         "fraction": shown.fraction,
         "counters": shown.counters._asdict(),
         "n_scored": shown.n_scored,
-        "subposteriors": [each._asdict() for each in shown.subposteriors],
+        "subposteriors": [{**each._asdict(), "steps": list(each.steps)} for each in shown.subposteriors],
+        "combined": None if shown.combined is None else _combined(shown.combined),
         "chains": [each._asdict() for each in shown.chains],
         "segments": [
             {
@@ -39,3 +40,7 @@ def of(sampled: Sampled, spec: Spec) -> dict[str, Any]:
             for each in shown.segments
         ],
     }
+
+
+def _combined(found: Combination) -> dict[str, Any]:
+    return {**found._asdict(), "warnings": list(found.warnings)}

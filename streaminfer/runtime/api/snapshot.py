@@ -245,7 +245,7 @@ class PosteriorSnapshot:
             "n_unconverged": counts.n_unconverged,
             "n_dropped": counts.n_dropped,
             "staleness": counts.staleness,
-            "exactness": kind_of(self.spec).exactness(self.spec),
+            "exactness": kind_of(self.spec).exactness(self.spec, snapshot),
             "method": self.spec.inference.method,
             "model": self.spec.kind,
             "family": self.posterior.family,

@@ -30,6 +30,8 @@ class DrawsPosterior:
     vector: Vector
     retained: Matrix
     by_chain: tuple[int, ...]
+    evidence: float | None = None
+    """The log evidence, where importance weights tell it."""
 
     def __post_init__(self) -> None:
         d = flat.size(self.target.shapes)
@@ -103,5 +105,5 @@ class DrawsPosterior:
         return found
 
     def log_evidence(self) -> float:
-        """NaN: draws do not tell it."""
-        return math.nan
+        """NaN where it is not known: draws alone do not tell it."""
+        return math.nan if self.evidence is None else self.evidence

@@ -36,6 +36,34 @@ class Part(NamedTuple):
     n_effective: float
     """Effective draws."""
     left_out: bool = False
+    """Whether the posterior is made without it and its events."""
+    why: str = ""
+    """What it lacks; empty if it is combined with the others."""
+    steps: tuple[int, ...] = ()
+    """By chain, the step up to which its draws are used."""
+
+
+class Combination(NamedTuple):
+    """How the draws of subposteriors became those of one posterior."""
+
+    round: int
+    """Its random numbers follow from the seed and this."""
+    by: str
+    weights: str | None = None
+    corrected: bool = False
+    """Whether the exact density has corrected it."""
+    n_proposals: int = 0
+    """Parameter vectors whose density was asked for."""
+    k_hat: float | None = None
+    """The shape of the tail of importance weights."""
+    threshold: float | None = None
+    """Above it, nothing is corrected."""
+    log_evidence: float | None = None
+    log_evidence_error: float | None = None
+    """Its standard error."""
+    ambiguous: float = 0.0
+    """The part of draws whose components could be matched in two ways."""
+    warnings: tuple[str, ...] = ()
 
 
 class ChainShown(NamedTuple):
@@ -72,10 +100,15 @@ class Shown:
     """Events of the score."""
     subposteriors: tuple[Part, ...] = ()
     chains: tuple[ChainShown, ...] = ()
+    combined: Combination | None = None
+    """None if the chains of one target were pooled."""
 
     @property
     def n_effective_draws(self) -> float:
-        return sum(part.n_effective for part in self.subposteriors)
+        """Of pooled chains those of all; a combination is not worth more than the poorest of what it is made of."""
+        if self.combined is None:
+            return sum(part.n_effective for part in self.subposteriors)
+        return min((part.n_effective for part in self.subposteriors if not part.why), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
