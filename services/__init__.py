@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from streaminfer.runtime.role import Role, Roles
-from streaminfer.services import master, sampler, worker
+from streaminfer.services import combiner, master, sampler, worker
 
-ROLES: Final[Roles] = {role.name: role for role in (master.ROLE, worker.SVB, worker.SVI, sampler.ROLE)}
+ROLES: Final[Roles] = {role.name: role for role in (master.ROLE, combiner.ROLE, worker.SVB, worker.SVI, sampler.ROLE)}
 
 __all__ = ["ROLES", "Role"]

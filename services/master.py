@@ -31,7 +31,7 @@ ROLE: Final = Role(
     "master",
     "master",
     build,
-    needed=lambda _spec: True,
+    needed=lambda spec: not names.combines(spec),
     replicas=lambda spec, _workers: spec.shards,
     group=names.master_group,
     idle=IdleMark,

@@ -15,7 +15,6 @@ from streaminfer.bus.protocol import BusError
 from streaminfer.cli import dead_letters, demo, draws, predict, produce, repair, run, snapshot, topics, up, validate
 from streaminfer.cli.common import UsageError
 from streaminfer.runtime.api.prediction import CannotPredict
-from streaminfer.runtime.api.subposterior import NotCombined
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
@@ -37,7 +36,7 @@ COMMANDS = {
     "repair": repair,
     "demo": demo,
 }
-BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict, NotCombined)
+BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
 FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
 
 

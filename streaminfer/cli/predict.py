@@ -36,7 +36,6 @@ from streaminfer.runtime.api import prediction
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.predictor import Answer, Predictor, labels_of
 from streaminfer.runtime.api.snapshot import plain
-from streaminfer.runtime.api.subposterior import check_combined
 from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.readers import STREAMED, reader_of
@@ -93,7 +92,6 @@ def command(options: argparse.Namespace) -> int:
     inputs = prediction.inputs_of(spec)
     check_key(spec, options)
     check_file(options)
-    check_combined(spec)
     own_keys = spec.key_field if options.key is None else None
     if own_keys is not None and options.file == "-":
         raise UsageError(

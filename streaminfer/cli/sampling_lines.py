@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.plurals import counted
-from streaminfer.sampling.pooled.shown import Shown
+from streaminfer.sampling.pooled.shown import Combination, Shown
 from streaminfer.sampling.settings import Settings
 
 HARDLY = 0.01
@@ -20,6 +20,8 @@ def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
         return
     shown = sampled.shown
     yield draws_line(shown, settings)
+    if shown.combined is not None:
+        yield from _combined(shown, shown.combined)
     yield from _steps(shown, settings)
     if shown.cut:
         yield (
@@ -32,11 +34,43 @@ def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
 
 def draws_line(shown: Shown, settings: Settings) -> str:
     """How many draws there are, of how many chains, and what they are worth."""
+    if shown.combined is not None:
+        return _parts_line(shown)
     draws = f"{counted(shown.n_draws, 'draw')} of {counted(settings.chains, 'chain')}"
     worth = f"worth {shown.n_effective_draws:,.0f} independent ones"
     if shown.complete:
         return f"segment {shown.segment} is complete: {draws}, {worth}"
     return f"segment {shown.segment} is not complete: the last half of its draws so far, {draws}, {worth}"
+
+
+def _parts_line(shown: Shown) -> str:
+    """Which draws were combined."""
+    used = [part for part in shown.subposteriors if not part.why]
+    draws = sum(part.n_draws for part in used)
+    worth = f"each worth {shown.n_effective_draws:,.0f} independent ones or more"
+    state = "complete" if shown.complete else "more is to come"
+    return f"{draws:,} draws of {counted(len(used), 'subposterior')}, {worth}; {state}"
+
+
+def _combined(shown: Shown, how: Combination) -> Iterator[str]:
+    """How subposteriors were combined, whether that was corrected, and what is wrong with it."""
+    weights = "" if how.weights is None else f" with {how.weights} weights"
+    yield f"combined by {how.by}{weights}"
+    if how.k_hat is not None and how.corrected:
+        yield f"corrected by the exact density at {how.n_proposals:,} points: Pareto k {how.k_hat:.2f}"
+    elif how.k_hat is not None:
+        yield (
+            f"not corrected: Pareto k {how.k_hat:.2f} is above {how.threshold:.2f}, so that the exact density at "
+            f"{how.n_proposals:,} points says too little; this may be far from the posterior"
+        )
+    else:
+        yield "not corrected by the exact density, so it may be far from the posterior"
+    for part in shown.subposteriors:
+        if part.left_out:
+            yield f"without subposterior {part.subposterior} and its events: {part.why}"
+        elif part.why:
+            yield f"subposterior {part.subposterior} counts by its share of the prior: {part.why}"
+    yield from (f"warning: {text}" for text in how.warnings)
 
 
 def _steps(shown: Shown, settings: Settings) -> Iterator[str]:

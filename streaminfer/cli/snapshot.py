@@ -30,7 +30,7 @@ from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.draws import NoSampler
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
-from streaminfer.runtime.api.subposterior import NoSuchSubposterior, check_combined, check_index
+from streaminfer.runtime.api.subposterior import NoSuchSubposterior, check_index
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
@@ -129,12 +129,10 @@ def _check_options(spec: Spec, options: argparse.Namespace) -> None:
 
 
 def check_subposterior(spec: Spec, options: argparse.Namespace) -> None:
-    """Whether --subposterior fits to the spec: one with several parts needs it."""
+    """Whether --subposterior fits to the spec."""
     index = options.subposterior
     try:
-        if index is None:
-            check_combined(spec)
-        else:
+        if index is not None:
             check_index(spec, index)
     except NoSuchSubposterior as error:
         raise UsageError(f"--{error}") from error

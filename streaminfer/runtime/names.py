@@ -47,16 +47,23 @@ def worker_group(spec: Spec) -> str:
     return f"{spec.name}.{worker_service(spec)}"
 
 
+def combines(spec: Spec) -> bool:
+    """Whether the posterior is a combiner's, who then has the place of a master."""
+    return spec.sampling is not None and spec.sampling.combine is not None
+
+
 def master_group(spec: Spec) -> str:
-    return f"{spec.name}.master"
+    return f"{spec.name}.combiner" if combines(spec) else f"{spec.name}.master"
 
 
 def master_writer(spec: Spec, shard: int) -> str:
-    return f"{spec.name}.master.{shard}"
+    return f"{spec.name}.combiner" if combines(spec) else f"{spec.name}.master.{shard}"
 
 
 def master_topic(spec: Spec) -> str:
     """The topic whose partitions masters share out: who owns one is the master of that shard."""
+    if combines(spec):
+        return topic(spec, "combined")
     return topic(spec, "increments" if spec.sampling is None else "posterior")
 
 

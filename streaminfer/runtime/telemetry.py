@@ -125,6 +125,35 @@ class MasterMetrics(_Metrics):
         self._outcomes.labels(self._posterior, name).inc()
 
 
+class CombinerMetrics(MasterMetrics):
+    """Those of a master, and what is of combining alone."""
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        labels = ["posterior"]
+        rounds = "Combinations published"
+        self.rounds = Counter("streaminfer_combiner_rounds", rounds, labels, registry=registry).labels(posterior)
+        text = "Shape of the tail of importance weights in the newest combination; NaN if nothing was corrected"
+        self.k_hat = Gauge("streaminfer_combiner_k_hat", text, labels, registry=registry).labels(posterior)
+        text = "1 if the exact density has corrected the newest combination"
+        self.corrected = Gauge("streaminfer_combiner_corrected", text, labels, registry=registry).labels(posterior)
+        text = "Subposteriors that the newest combination is made without"
+        self.left_out = Gauge("streaminfer_combiner_left_out", text, labels, registry=registry).labels(posterior)
+        self._round = -1
+
+    def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool, shared: bool = False) -> None:
+        super().tell(shard, snapshot, n_effective, scored, shared)
+        sampled = snapshot.payload.sampled
+        combined = None if sampled is None else sampled.shown.combined
+        if sampled is None or combined is None or combined.round == self._round:
+            return
+        self._round = combined.round
+        self.rounds.inc()
+        self.k_hat.set(math.nan if combined.k_hat is None else combined.k_hat)
+        self.corrected.set(combined.corrected)
+        self.left_out.set(sum(part.left_out for part in sampled.shown.subposteriors))
+
+
 class SamplerMetrics(_Metrics):
     """Counters and gauges of a sampler, over all chains that it has."""
 

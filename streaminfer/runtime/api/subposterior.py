@@ -1,4 +1,4 @@
-"""The posterior of one subposterior, from its draws on the bus: the posterior of all events takes a combiner."""
+"""The posterior of one subposterior, from its draws on the bus: that of all events is the combiner's."""
 
 from __future__ import annotations
 
@@ -22,21 +22,6 @@ from streaminfer.wire.avro import Schemas
 
 class NoSuchSubposterior(ValueError):
     """A number beyond the subposteriors of a spec."""
-
-
-class NotCombined(ValueError):
-    """A posterior of several subposteriors, which nobody has combined."""
-
-
-def check_combined(spec: Spec) -> None:
-    """Raises NotCombined if a posterior has several subposteriors."""
-    if spec.sampling is not None and spec.sampling.subposteriors > 1:
-        last = spec.sampling.subposteriors - 1
-        raise NotCombined(
-            f"{spec.name}: its draws are of {last + 1} subposteriors, each of a part of the events, and there is no "
-            f"combiner yet that makes one posterior of them; look at the parts with --subposterior 0 to {last}, or set "
-            "inference.subposteriors: 1"
-        )
 
 
 def check_index(spec: Spec, index: int) -> Settings:

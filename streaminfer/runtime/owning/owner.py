@@ -46,5 +46,9 @@ class Owner:
         """Writes all, and the member's positions, in one transaction; the last output is of the first partition."""
         self._last_offset = self._writer.commit(list(outputs), dict(positions), member)[-1]
 
+    def publish(self, outputs: Sequence[Output]) -> None:
+        """Writes what is not a part of the state, and moves nothing."""
+        self._writer.commit(list(outputs), {}, None)
+
     def close(self) -> None:
         self._writer.close()

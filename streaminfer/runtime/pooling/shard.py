@@ -15,14 +15,18 @@ from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.owner import Owner
+from streaminfer.runtime.pooling import combined
+from streaminfer.runtime.pooling.asking import Asker
+from streaminfer.runtime.pooling.combining import Combining
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
+from streaminfer.runtime.pooling.joining import Joining, Pooling
 from streaminfer.runtime.pooling.next_segment import Ends
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.sampling import flat
-from streaminfer.sampling.pooled import parts_shown, showing
+from streaminfer.sampling.pooled import showing
 from streaminfer.sampling.pooled.gathering import Gathering
-from streaminfer.sampling.pooled.showing import Showing, Watcher
-from streaminfer.sampling.pooled.shown import Fixed, Sampled, Shown
+from streaminfer.sampling.pooled.showing import Showing
+from streaminfer.sampling.pooled.shown import Fixed, Sampled
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.units import Span
@@ -41,18 +45,29 @@ class SampledShard:
         self, spec: Spec, settings: Settings, bus: Bus, clock: Callable[[], float], metrics: MasterMetrics,
         schemas: Schemas,
     ) -> None:  # fmt: skip
-        self._spec, self._settings, self._bus, self._metrics = spec, settings, bus, metrics
+        self._spec, self._settings, self._bus, self._metrics, self._schemas = spec, settings, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "posterior"), 0)
+        self._owned = Partition(names.master_topic(spec), 0)
+        """Whose owner is the master of this posterior."""
         self._owner = Owner(bus, names.master_writer(spec, 0), [self.partition])
         self._follower: Follower | None = Follower(spec, bus, 0, schemas)
         size = flat.size(spec.target.shapes)
         self._reader = DrawsReader(spec, settings, size, bus, schemas)
         self._gathered = Gathering(settings, size)
-        self._watchers = [Watcher(settings, self._gathered, j) for j in range(settings.subposteriors)]
+        self._joining = self._joins(clock, schemas)
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
         metrics.restores.inc()
+
+    def _joins(self, clock: Callable[[], float], schemas: Schemas) -> Joining:
+        """How draws become a posterior."""
+        settings, spec = self._settings, self._spec
+        if settings.combine is None:
+            return Pooling(settings, self._gathered)
+        asker = Asker(spec, settings, self._bus, schemas)
+        arguments = (settings, settings.combine, spec.target, self._gathered, asker)
+        return Combining(*arguments, lambda question: self._owner.publish(asker.ask(question)), clock)
 
     def restored(self) -> bool:
         """Whether the newest snapshot and all draws are here; each call reads on."""
@@ -137,34 +152,25 @@ class SampledShard:
     def _show(self) -> bool:
         """Whether there is more to show of newest segments."""
         before = sampled(self.snapshot).shown
-        found = {fixed: self._look(fixed, before) for fixed in before.segments}
-        new = {fixed: each for fixed, each in found.items() if each is not None}
-        if not new:
+        found = self._joining.look(before, self.published.version + 1)
+        if found is None:
             return False
-        made = parts_shown.together(new, before, self._gathered)
+        made = found.showing
         shown = replace(made.shown, segments=before.segments, cut=before.cut)
         payload = Held(made.statistics, sampled=Sampled(made.draws, shown))
         self.snapshot = replace(self.snapshot, payload=payload)
         if self._settings.source != "stream":  # along a stream frontier and counts move by themselves
-            self._count(made, [span for fixed in new for span in fixed.spans])
+            self._count(made, found.spans)
         return True
-
-    def _look(self, fixed: Fixed, before: Shown) -> Showing | None:
-        watcher = self._watchers[fixed.subposterior]
-        found = watcher.look(fixed.number)
-        if found is None and self._settings.source == "stream" and before.segment < fixed.number - 1:
-            return watcher.look(fixed.number - 1)  # chains wait for nobody: it may have ended unseen
-        return found
 
     def _count(self, made: Showing, spans: Sequence[Span]) -> None:
         counts = replace(
             self.snapshot.counts, n_events=made.n_events, n_dead_lettered=made.n_dead_lettered, score=made.score
         )
-        frontier = self.snapshot.frontier
         frontier = replace(
-            frontier,
-            positions={**frontier.positions, **{span.partition: span.end for span in spans}},
-            starts={**frontier.starts, **{span.partition: span.start for span in spans}},
+            self.snapshot.frontier,
+            positions={span.partition: span.end for span in spans},
+            starts={span.partition: span.start for span in spans},
         )
         self.snapshot = replace(self.snapshot, counts=counts, frontier=frontier)
 
@@ -176,7 +182,9 @@ class SampledShard:
         snapshot = with_shown(self.snapshot, shown)
         snapshot = replace(snapshot, version=self.published.version + 1, created_at=now_ms)
         outputs = self._manifests.outputs(snapshot, described(self._spec, snapshot))
-        self._owner.commit(outputs, {self.partition: Position(snapshot.version)}, member)
+        if self._settings.combine is not None:
+            outputs = [*combined.outputs(self._spec, self.published, snapshot, self._bus, self._schemas), *outputs]
+        self._owner.commit(outputs, {self._owned: Position(snapshot.version)}, member)
         self.published = self.snapshot = snapshot
         self._metrics.tell(0, snapshot, snapshot.n_effective, scored=shown.n_scored > 0)
 
@@ -188,5 +196,6 @@ class SampledShard:
         self._metrics.left(0)
         if self._follower is not None:
             self._follower.close()
+        self._joining.close()
         self._reader.close()
         self._owner.close()

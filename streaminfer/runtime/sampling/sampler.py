@@ -125,10 +125,11 @@ class Sampler:
         """Whether any unit has more to do; they work in turn until the slice of time is over."""
         active = [unit for unit in self._units.values() if self._begin(unit)]
         self._give_up(active)
-        until, shown = self._clock() + SLICE_S, _shown_by(self._follower.snapshot)
+        until = self._clock() + SLICE_S
+        shown = {unit: _shown_by(self._follower.snapshot, unit.unit.subposterior) for unit in active}
         while active and self._clock() < until:
             for unit in list(active):
-                if not unit.advance(shown):
+                if not unit.advance(shown[unit]):
                     active.remove(unit)
         return bool(active)
 
@@ -183,7 +184,10 @@ class Sampler:
                 unit.verify()
 
 
-def _shown_by(snapshot: Snapshot | None) -> Shown | None:
-    """The draws of a complete segment, if a snapshot shows them."""
+def _shown_by(snapshot: Snapshot | None, subposterior: int) -> Shown | None:
+    """The draws of a complete posterior, if a snapshot shows them, and the segment of a subposterior that it is of."""
     found = None if snapshot is None else draws.sampled(snapshot)
-    return Shown(found.shown.segment, found.draws) if found is not None and found.shown.complete else None
+    if found is None or not found.shown.complete:
+        return None
+    segments = [part.segment for part in found.shown.subposteriors if part.subposterior == subposterior]
+    return Shown(segments[0] if segments else found.shown.segment, found.draws)

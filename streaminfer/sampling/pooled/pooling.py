@@ -100,15 +100,15 @@ def pool(chains: Sequence[Chain], complete: bool, rng: np.random.Generator) -> P
     used = [chain if complete else chain.last_half() for chain in chains]
     chosen = _chosen(used, rng)
     return Pooled(
-        _statistics(used),
+        statistics(used),
         sum(len(chain.draws) for chain in used),
-        _effective(used),
+        effective_draws(used),
         np.concatenate([chain.draws[which] for chain, which in zip(used, chosen, strict=True)]),
         tuple(len(which) for which in chosen),
     )
 
 
-def _statistics(chains: Sequence[Chain]) -> Statistics:
+def statistics(chains: Sequence[Chain]) -> Statistics:
     """In two passes: the mean to its last digits, then squares around it."""
     d = chains[0].draws.shape[1]
     weight = float(sum(chain.weights.sum() for chain in chains))
@@ -135,7 +135,7 @@ def _blocks(chains: Sequence[Chain], weight: float) -> Iterator[tuple[Matrix, Ve
             yield chain.draws[each], chain.weights[each] / weight
 
 
-def _effective(chains: Sequence[Chain]) -> float:
+def effective_draws(chains: Sequence[Chain]) -> float:
     """Of 64 of the numbers and of the log density; draws of different weights are worth (sum w)^2 / sum w^2."""
     d = chains[0].draws.shape[1]
     columns = np.arange(d) if d <= FULL else (2 * np.arange(FULL) + 1) * d // (2 * FULL)

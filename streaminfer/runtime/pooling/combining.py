@@ -1,0 +1,192 @@
+"""The draws of several subposteriors as one posterior, round by round.
+
+A round begins when there is something new in every window. It asks the samplers, waits for their answers, and ends with
+what is shown next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from streaminfer.combining import rounds
+from streaminfer.combining.part import Refused
+from streaminfer.combining.prior_share import gaussian_share
+from streaminfer.combining.questions import Question
+from streaminfer.combining.rounds import Given, Made, Replies
+from streaminfer.combining.windows import Window, window, without_events
+from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.pooling.asking import Asker
+from streaminfer.runtime.pooling.joining import Joined
+from streaminfer.sampling import flat
+from streaminfer.sampling.choices.combine import KERNELS
+from streaminfer.sampling.pooled import pooling
+from streaminfer.sampling.pooled.gathering import Gathering
+from streaminfer.sampling.pooled.showing import GROWTH, Showing
+from streaminfer.sampling.pooled.shown import Fixed, Shown
+from streaminfer.sampling.settings import Combine, Settings
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 30.0
+"""Seconds after which a round gives up waiting for answers if there is something newer to combine."""
+
+Signature = tuple[tuple[int, int, bool], ...]
+"""By subposterior: its newest segment, how many draws there are of it, and whether these are all."""
+
+
+class Combining:
+    """`ask` puts a question on the bus; `clock` is the owner's."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        how: Combine,
+        target: Any,
+        gathered: Gathering,
+        asker: Asker,
+        ask: Callable[[Question], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings, self._how, self._target, self._gathered = settings, how, target, gathered
+        self._asker, self._ask, self._clock = asker, ask, clock
+        self._teller = Teller(log)
+        self._seen: Signature = ()
+        """Of the last look at all windows."""
+        self._windows: list[Window] | None = None
+        """Those that no round has taken yet."""
+        self._lacking_since: dict[int, float] = {}
+        """By subposterior, since when it lacks draws."""
+        self._round: _Round | None = None
+
+    def look(self, before: Shown, version: int) -> Joined | None:
+        now = self._clock()
+        if self._round is not None:
+            if (made := self._step(self._round, now)) is not None:
+                found, self._round = self._joined(self._round.windows, made, before), None
+                return found
+            if self._round is not None and not (self._round.is_late(now) and self._is_news(before)):
+                return None
+            self._round = None
+        news = self._is_news(before)
+        if news:
+            self._open_windows(before, now)
+        if self._windows is None:
+            return None
+        lacking = [each.shown.subposterior for each in self._windows if self._lacks(each)]
+        if lacking and not self._may_leave_out(lacking, now):
+            return self._waiting(self._windows, before) if news else None
+        windows = [_left_out(each) if each.shown.subposterior in lacking else each for each in self._windows]
+        self._windows = None
+        if all(each.part is None for each in windows):
+            return self._waiting(windows, before)
+        given = Given(windows, self._target, self._how, self._settings.subposteriors, self._settings.seed, version)
+        self._round = _Round(given, self._asker, self._ask, now)
+        return None
+
+    def _step(self, under_way: _Round, now: float) -> Made | None:
+        try:
+            return under_way.step(now)
+        except Refused as error:
+            self._teller.tell(f"round {under_way.number}: nothing is combined: {error}")
+            self._round = None
+            return None
+
+    def _is_news(self, before: Shown) -> bool:
+        """Whether a subposterior has changed by enough since the last look."""
+        found = self._signature(before.segments)
+        return len(self._seen) != len(found) or any(map(_is_new, self._seen, found))
+
+    def _signature(self, segments: Sequence[Fixed]) -> Signature:
+        gathered = self._gathered
+        return tuple(
+            (fixed.number, gathered.n_draws(j, fixed.number), gathered.is_complete(j, fixed.number))
+            for fixed in segments
+            for j in [fixed.subposterior]
+        )
+
+    def _open_windows(self, before: Shown, now: float) -> None:
+        self._seen = self._signature(before.segments)
+        fixed = {each.subposterior: each for each in before.segments}
+        self._windows = [
+            window(self._gathered, fixed[j], self._target, self._how.window) if j in fixed else without_events(j)
+            for j in range(self._settings.subposteriors)
+        ]
+        lacking = [each.shown.subposterior for each in self._windows if self._lacks(each)]
+        self._lacking_since = {j: self._lacking_since.get(j, now) for j in lacking}
+
+    def _lacks(self, each: Window) -> bool:
+        """Whether there is neither a draw nor a prior that could stand for it."""
+        if each.part is not None:
+            return False
+        if not each.empty or self._how.by in KERNELS:
+            return True
+        return self._how.correct != "importance" and gaussian_share(self._target, 1) is None
+
+    def _may_leave_out(self, lacking: Sequence[int], now: float) -> bool:
+        waited = all(now - self._lacking_since[j] >= self._how.missing_seconds for j in lacking)
+        return self._how.missing == "leave_out" and waited and len(lacking) < self._settings.subposteriors
+
+    def _waiting(self, windows: Sequence[Window], before: Shown) -> Joined | None:
+        """Before the first combination: how far each subposterior is."""
+        if before.combined is not None:
+            for each in windows:
+                if each.shown.why:
+                    self._teller.tell(f"subposterior {each.shown.subposterior} is awaited: {each.shown.why}")
+            return None
+        shown = Shown(complete=all(each.empty for each in windows), subposteriors=tuple(each.shown for each in windows))
+        empty = np.zeros(pooling.statistics_size(flat.size(self._target.shapes)))
+        none = np.empty((0, flat.size(self._target.shapes)))
+        n_bad = sum(each.n_dead_lettered for each in windows)
+        spans = sorted(span for each in windows for span in each.spans if each.empty)
+        return Joined(Showing(empty, none, shown, 0, n_bad, 0.0), tuple(spans))
+
+    def _joined(self, windows: Sequence[Window], made: Made, before: Shown) -> Joined:
+        complete = all(each.complete for each in windows) and self._seen == self._signature(before.segments)
+        spans = sorted(span for each in windows if not each.shown.left_out for span in each.spans)
+        return Joined(rounds.showing_of(windows, made, self._gathered, complete), tuple(spans))
+
+    def close(self) -> None:
+        self._asker.close()
+
+
+class _Round:
+    """A round under way."""
+
+    def __init__(self, given: Given, asker: Asker, ask: Callable[[Question], None], now: float) -> None:
+        self.windows, self.number = given.windows, given.number
+        self._asker, self._ask, self._begun_at = asker, ask, now
+        self._steps, self._open = rounds.begin(given), False
+
+    def step(self, now: float) -> Made | None:
+        """What the round has made, once it is through; raises Refused."""
+        replies: Replies | None = None
+        if self._open:
+            found = self._asker.poll(0.0)
+            if found is None:
+                return None
+            replies = {j: answer.values for j, answer in found.items()}
+        try:
+            asked = next(self._steps) if replies is None else self._steps.send(replies)
+        except StopIteration as end:
+            made: Made = end.value
+            return made
+        self._ask(asked)
+        self._begun_at, self._open = now, True
+        return None
+
+    def is_late(self, now: float) -> bool:
+        return now - self._begun_at >= PATIENCE_S
+
+
+def _is_new(before: tuple[int, int, bool], now: tuple[int, int, bool]) -> bool:
+    segment, n_draws, complete = before
+    return now[0] != segment or now[2] != complete or now[1] >= GROWTH * max(n_draws, 1)
+
+
+def _left_out(each: Window) -> Window:
+    shown = each.shown._replace(left_out=True)
+    return Window(shown, each.spans, False, None, each.n_dead_lettered)
