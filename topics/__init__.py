@@ -22,7 +22,7 @@ class Declaration:
     schema: str | None
     schema_id: int | None
     key: str
-    partitions: Literal["data", "shard", "unit"]
+    partitions: Literal["data", "shard", "unit", "one"]
     cleanup: Literal["delete", "compact"]
     retention_ms: int | None
     max_bytes: int

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, BusError, Topic, UnknownTopic
+from streaminfer.sampling.settings import Settings
 from streaminfer.spec import Spec
 from streaminfer.topics import Declaration, declarations
 from streaminfer.variational.methods import method_of
@@ -76,6 +77,11 @@ def sampler_writer(spec: Spec, unit: int) -> str:
     return f"{spec.name}.sampler.{unit}"
 
 
+def combiner_writer(spec: Spec) -> str:
+    """The only writer of `questions` and `combined`."""
+    return f"{spec.name}.combiner"
+
+
 def shard_of(spec: Spec, key: bytes) -> int:
     """Which shard a key belongs to."""
     return partition_of(key, spec.shards)
@@ -88,12 +94,16 @@ def until_idle_group(spec: Spec) -> str:
 
 def declared(spec: Spec) -> dict[str, Declaration]:
     """The declarations of the topics that a spec has, by short name."""
-    has = {spec.inference.method} | (_variational(spec) if spec.sampling is None else {"samplers"})
+    has = {spec.inference.method} | (_variational(spec) if spec.sampling is None else _sampled(spec.sampling))
     return {name: each for name, each in declarations().items() if each.only_with is None or has & set(each.only_with)}
 
 
 def _variational(spec: Spec) -> set[str]:
     return {"variational", "windows"} if spec.inference.windowed else {"variational"}
+
+
+def _sampled(settings: Settings) -> set[str]:
+    return {"samplers", "subposteriors"} if settings.subposteriors > 1 else {"samplers"}
 
 
 def state_topics(spec: Spec) -> list[str]:
@@ -104,7 +114,7 @@ def state_topics(spec: Spec) -> list[str]:
 def topics_of(spec: Spec) -> list[Topic]:
     """Every topic of the spec's own, as declared; an external topic is not among them."""
     n_units = None if spec.sampling is None else spec.sampling.n_units
-    counts = {"data": spec.data.partitions, "shard": spec.shards, "unit": n_units}
+    counts = {"data": spec.data.partitions, "shard": spec.shards, "unit": n_units, "one": 1}
     return [
         Topic(d.topic(spec.name), count, d.cleanup, d.retention_ms, d.max_bytes)
         for d in declared(spec).values()

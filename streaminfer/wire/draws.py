@@ -9,15 +9,13 @@ import math
 import re
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from streaminfer.sampling.draws import DRAWING, PHASES, Draws
 from streaminfer.sampling.units import Unit
 from streaminfer.variational.methods.svb import LOWEST
-from streaminfer.wire import chains, vectors
+from streaminfer.wire import chains, parts
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_INDEX, MAX_NUMBER, MAX_PARTS, require
-from streaminfer.wire.errors import BadValue
+from streaminfer.wire.chains import MAX_INDEX, MAX_NUMBER, require
+from streaminfer.wire.errors import BadValue, WireError
 
 TOPIC: Final = "draws"
 MAX_DRAWS: Final = 100_000
@@ -70,9 +68,6 @@ def encode(
 
     D numbers of each draw come first, then the weights, then the log densities.
     """
-    numbers = [np.ascontiguousarray(getattr(draws, name)).reshape(-1) for name in _NUMBERS]
-    if not all(np.isfinite(each).all() for each in numbers):
-        raise BadValue("a number of a draw is not finite")
     common = {
         "fingerprint": draws.fingerprint,
         "subposterior": draws.subposterior,
@@ -94,19 +89,10 @@ def encode(
         "n_draws": len(draws.weights),
         "n_log_density": len(draws.log_density),
     }
-    empty = {**common, "part": MAX_PARTS, "parts": MAX_PARTS, **dict.fromkeys(_NUMBERS, b"")}
-    room = max_bytes - len(schemas.encode(TOPIC, empty)) - chains.MARGIN
-    pieces = vectors.cut_together([vectors.pack(each) for each in numbers], room)
-    if len(pieces) > MAX_PARTS:
-        raise BadValue(f"a block of {len(pieces)} records is more than the {MAX_PARTS} that there may be")
-    common["parts"] = len(pieces)
-    return [
-        (
-            Place(unit, draws.segment, block, part).key,
-            schemas.encode(TOPIC, {**common, "part": part, **dict(zip(_NUMBERS, piece, strict=True))}),
-        )
-        for part, piece in enumerate(pieces)
-    ]
+    numbers = {name: getattr(draws, name) for name in _NUMBERS}
+    place = Place(unit, draws.segment, block)
+    what = ("a number of a draw", "a block")
+    return parts.encode(TOPIC, common, numbers, lambda part: place._replace(part=part).key, max_bytes, schemas, what)
 
 
 class Assembler:
@@ -121,7 +107,7 @@ class Assembler:
     ) -> None:
         self._fingerprint, self._unit, self._size = fingerprint, unit, size
         self._schemas, self._max_events = schemas, max_events
-        self._open: list[tuple[Place, dict[str, Any]]] = []
+        self._parts = parts.Joining(_NUMBERS)
 
     def add(self, key: bytes | None, data: bytes | None) -> Received | None:
         """The block that this record completes; raises WireError if it is not of this unit and spec.
@@ -129,26 +115,21 @@ class Assembler:
         A tombstone completes nothing. What it takes away, its key says.
         """
         place = place_of(key)
-        if place is None or place.unit != self._unit.number:
-            self._open = []
-            raise BadValue(f"the key must be {self._unit.number}/segment/block (got {(key or b'')[:40]!r})")
-        held, self._open = self._open, []
-        if data is None:
-            self._open = [each for each in held if each[0][:3] != place[:3]]
-            return None
-        value = self._schemas.decode(TOPIC, data)
-        self._check(place, value)
-        continues = bool(held) and held[-1][0]._replace(part=place.part) == place and len(held) == place.part
-        if not continues or _common(held[0][1]) != _common(value):
-            held = []
-            if place.part != 0:
+        try:
+            if place is None or place.unit != self._unit.number:
+                raise BadValue(f"the key must be {self._unit.number}/segment/block (got {(key or b'')[:40]!r})")
+            if data is None:
+                self._parts.take_away(place[:3])
                 return None
-        held.append((place, value))
-        self._check_size(held)
-        if len(held) == value["parts"]:
-            return Received(place._replace(part=0), self._joined([each for _, each in held]))
-        self._open = held
-        return None
+            value = self._schemas.decode(TOPIC, data)
+            self._check(place, value)
+        except WireError:
+            self._parts.clear()
+            raise
+        n_draws = value["n_draws"]
+        sizes = {"values": self._size * n_draws, "weights": n_draws, "log_density": n_draws}
+        held = self._parts.add(place[:3], value, sizes)
+        return None if held is None else Received(place._replace(part=0), self._joined(held))
 
     def _check(self, place: Place, value: dict[str, Any]) -> None:
         """Everything but the numbers of draws."""
@@ -181,28 +162,16 @@ class Assembler:
         require(n_draws <= 1 or 8 * self._n_numbers(n_draws) <= MAX_BYTES, "n_draws", "must fit a block", n_draws)
         known = value["n_log_density"] in {0, n_draws}
         require(known, "n_log_density", f"must be 0 or the {n_draws} draws", value["n_log_density"])
-        parts = min(MAX_PARTS, max(1, self._n_numbers(n_draws)))
-        require(1 <= value["parts"] <= parts, "parts", f"must be 1 to {parts}", value["parts"])
-        require(value["part"] == place.part, "part", "must be that of the key", value["part"])
-        require(value["part"] < value["parts"], "part", "must be below parts", value["part"])
+        parts.check(value, place.part, self._n_numbers(n_draws))
 
     def _n_numbers(self, n_draws: int) -> int:
         return n_draws * (self._size + BESIDES)
 
-    def _check_size(self, held: list[tuple[Place, dict[str, Any]]]) -> None:
-        """No more is held of an unfinished block than it may have."""
-        n_draws = held[0][1]["n_draws"]
-        for name, size in zip(_NUMBERS, (self._size, 1, 1), strict=True):
-            found, most = sum(len(value[name]) for _, value in held), 8 * size * n_draws
-            require(found <= most, name, f"must have at most {most} bytes", found)
-
-    def _joined(self, values: list[dict[str, Any]]) -> Draws:
-        fields = _common(values[0])
+    def _joined(self, held: list[dict[str, Any]]) -> Draws:
+        fields = self._parts.common(held[0])
         n_draws, n_log_density = fields.pop("n_draws"), fields.pop("n_log_density")
         sizes = (n_draws * self._size, n_draws, n_log_density)
-        numbers = [
-            vectors.join([value[name] for value in values], size) for name, size in zip(_NUMBERS, sizes, strict=True)
-        ]
+        numbers = [parts.numbers_of(held, name, size) for name, size in zip(_NUMBERS, sizes, strict=True)]
         weights = numbers[1]
         weighed = bool(((weights >= 0) & (weights <= LARGEST_WEIGHT)).all())
         require(weighed, "weights", f"must be 0 to {LARGEST_WEIGHT:g}", weights[:3].tolist())
@@ -210,8 +179,3 @@ class Assembler:
             del fields[name]
         matrix = numbers[0].reshape(n_draws, self._size)
         return Draws(**fields, values=matrix, weights=weights, log_density=numbers[2])
-
-
-def _common(value: dict[str, Any]) -> dict[str, Any]:
-    """What the parts of one block have in common."""
-    return {name: each for name, each in value.items() if name not in {"part", *_NUMBERS}}

@@ -19,7 +19,7 @@ from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.topics import declarations, formats, read
 from streaminfer.variational.methods import METHODS
-from streaminfer.wire import draws, increments, panes, sampler_states, snapshots
+from streaminfer.wire import answers, draws, increments, panes, questions, sampler_states, snapshots
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
@@ -27,6 +27,7 @@ ROWS: list[dict[str, Any]] = DOCUMENT["topics"]
 FORMATS: list[dict[str, Any]] = DOCUMENT["formats"]
 REQUIRED = {"name", "about", "schema", "key", "partitions", "cleanup", "max_bytes", "writers", "readers"}
 FILES = sorted(path.name for path in FOLDER.glob("*.avsc"))
+OF_SAMPLERS = {"draws", "sampler-state", "questions", "answers", "combined"}
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 
 
@@ -35,9 +36,9 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
     expected |= {"only_with", "earlier"} & row.keys()
-    assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", *METHODS}
+    assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", "subposteriors", *METHODS}
     assert set(row) == expected
-    assert row["partitions"] in {"data", "shard", "unit"}
+    assert row["partitions"] in {"data", "shard", "unit", "one"}
     assert row["cleanup"] in {"delete", "compact"}
     assert row["about"]
     assert row["key"]
@@ -45,14 +46,15 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(ROLES) | set(COMMANDS)
+    known = set(ROLES) | set(COMMANDS) | {"combiner"}
     assert row["writers"]
     assert row["readers"]
     assert set(row["writers"]) | set(row["readers"]) <= known
 
 
 def test_names_and_schema_ids_are_unique() -> None:
-    ids = [row["schema_id"] for row in ROWS if row["schema"] != "none"] + [row["schema_id"] for row in FORMATS]
+    ids = list({row["schema"]: row["schema_id"] for row in ROWS if row["schema"] != "none"}.values())
+    ids += [row["schema_id"] for row in FORMATS]
     ids += [each["schema_id"] for row in ROWS for each in row.get("earlier", [])]
     assert len(set(ids)) == len(ids)
     assert len({row["name"] for row in ROWS}) == len(ROWS)
@@ -63,8 +65,13 @@ def test_every_earlier_schema_is_declared() -> None:
     assert sorted(each["schema"] for row in ROWS for each in row.get("earlier", [])) == files
 
 
+def test_topics_with_one_schema_have_one_id() -> None:
+    pairs = {(row["schema"], row["schema_id"]) for row in ROWS if row["schema"] != "none"}
+    assert len(pairs) == len({schema for schema, _ in pairs})
+
+
 def test_every_schema_file_belongs_to_a_topic_or_a_format() -> None:
-    assert sorted(row["schema"] for row in [*ROWS, *FORMATS] if row["schema"] != "none") == FILES
+    assert sorted({row["schema"] for row in [*ROWS, *FORMATS]} - {"none"}) == FILES
 
 
 def test_framed_formats_are_what_the_file_says_and_what_specs_may_have() -> None:
@@ -147,7 +154,7 @@ def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) ->
             row["max_bytes"],
         )
         for row in ROWS
-        if row["name"] not in ({"draws", "sampler-state"} if windowed else {"draws", "sampler-state", "statistics"})
+        if row["name"] not in OF_SAMPLERS | (set() if windowed else {"statistics"})
     ]
     assert names.topics_of(spec) == expected
     assert names.topic(spec, "dead-letters") == "demo.dead-letters"
@@ -159,6 +166,9 @@ def test_topics_of_samplers_have_a_partition_for_each_unit(forget: dict[str, flo
     inference = {"method": "sgld", "chains": 3, "subposteriors": 2, "forget": forget}
     variational, spec = parse_spec(document), parse_spec({**document, "inference": inference})
     counts = {"events": 7, "posterior": 1, "draws": 6, "sampler-state": 6, "dead-letters": 1}
+    alone = parse_spec({**document, "inference": {**inference, "subposteriors": 1}})
+    assert {topic.name.partition(".")[2] for topic in names.topics_of(alone)} == counts.keys()
+    counts |= {"questions": 1, "answers": 6, "combined": 1}
     assert {topic.name: topic.partitions for topic in names.topics_of(spec)} == {
         f"demo.{name}": count for name, count in counts.items()
     }
@@ -166,6 +176,7 @@ def test_topics_of_samplers_have_a_partition_for_each_unit(forget: dict[str, flo
     assert (names.master_topic(variational), names.master_topic(spec)) == ("demo.increments", "demo.posterior")
     assert (names.master_group(spec), names.master_writer(spec, 0)) == ("demo.master", "demo.master.0")
     assert (names.sampler_group(spec), names.sampler_writer(spec, 5)) == ("demo.sampler", "demo.sampler.5")
+    assert names.combiner_writer(spec) == "demo.combiner"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -188,4 +199,6 @@ def test_the_code_writes_topics_that_are_declared() -> None:
     assert declarations()[panes.TOPIC].schema == "statistics.avsc"
     assert declarations()[draws.TOPIC].schema == "draws.avsc"
     assert declarations()[sampler_states.TOPIC].schema == "sampler-state.avsc"
+    assert declarations()[questions.TOPIC].schema == "question.avsc"
+    assert declarations()[answers.TOPIC].schema == "answer.avsc"
     assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

@@ -21,6 +21,8 @@ INPUTS = {
     "panes.add, mutated": 6_000,
     "draws.add, arbitrary bytes": 2_000,
     "draws.add, mutated": 8_000,
+    "questions.add and answers.add, arbitrary bytes": 2_000,
+    "questions.add and answers.add, mutated": 8_000,
     "sampler_states.add, arbitrary bytes": 2_000,
     "sampler_states.add, mutated": 8_000,
     "increments.assemble, any panes": 2_000,

@@ -21,7 +21,7 @@ from streaminfer.runtime.loading.readers import read_avro
 from streaminfer.sampling.pooled.shown import Sampled
 from streaminfer.spec import parse_spec
 from streaminfer.variational.increment import Layout, Pane
-from streaminfer.wire import dead_letters, draws, increments, panes, sampler_states, snapshots
+from streaminfer.wire import answers, dead_letters, draws, increments, panes, questions, sampler_states, snapshots
 from streaminfer.wire.avro import Schemas, frame
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.events.formats import format_of
@@ -29,7 +29,14 @@ from streaminfer.wire.events.json_events import EventFormat, decode_json
 from streaminfer.wire.events.rows import Table, pack
 from streaminfer.wire.panes import PanePlace, Shelf
 from streaminfer.wire.snapshots import Assembler, OtherSpec
-from tests.wire import chain_messages, test_draws, test_sampled_snapshots, test_sampler_states
+from tests.wire import (
+    chain_messages,
+    question_messages,
+    test_draws,
+    test_questions,
+    test_sampled_snapshots,
+    test_sampler_states,
+)
 from tests.wire.budget import INPUTS, PROMISED, examples
 from tests.wire.chain_messages import SIZE, UNIT
 from tests.wire.messages import ABOUT, FINGERPRINT, NATURAL, increment, increment_record, snapshot, snapshot_record
@@ -200,6 +207,42 @@ def test_draws_from_arbitrary_bytes(data: bytes) -> None:
 @given(mutated(DRAWS, LONGS))
 def test_draws_mutated(messages: list[bytes]) -> None:
     _add_draws(messages)
+
+
+ASKED = [
+    data for size in (1 << 20, test_questions.TIGHT + 24)
+    for _, data in questions.encode(question_messages.question(), FINGERPRINT, size)
+]  # fmt: skip
+ANSWERED = [
+    data for size in (1 << 20, test_questions.TIGHT_ANSWER + 24)
+    for _, data in answers.encode(question_messages.answer(), FINGERPRINT, size)
+]  # fmt: skip
+
+
+def _ask(messages: list[bytes]) -> None:
+    asked, answered = question_messages.questions_reader(), question_messages.answers_reader()
+    for i, data in enumerate(messages):
+        with suppress(WireError):
+            question = asked.add(f"part-{i % 3}".encode(), data)
+            if question is not None:
+                assert np.isfinite(question.theta).all()
+                assert question.theta.shape[1] == question_messages.DIMENSION
+                assert all(span.start <= span.end for share in question.shares for span in share.spans)
+        with suppress(WireError):
+            answer = answered.add(f"part-{i % 3}".encode(), data)
+            assert answer is None or np.isfinite(answer.values).all()
+
+
+@examples("questions.add and answers.add, arbitrary bytes")
+@given(BYTES)
+def test_questions_from_arbitrary_bytes(data: bytes) -> None:
+    _ask([data, b"\x00\x00\x00\x00\x0d" + data, b"\x00\x00\x00\x00\x0e" + data])
+
+
+@examples("questions.add and answers.add, mutated")
+@given(mutated([*ASKED, *ANSWERED], LONGS))
+def test_questions_mutated(messages: list[bytes]) -> None:
+    _ask(messages)
 
 
 STATES = [

@@ -9,13 +9,13 @@ import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 
-_NUMBERS: Final = 1 << 18
+NUMBERS: Final = 1 << 18
 """Numbers in a block of rows: 2 MB."""
 
 
-def slices(rows: Matrix, k: int = 1) -> Iterator[slice]:
+def slices(rows: Matrix, k: int = 1, numbers: int = NUMBERS) -> Iterator[slice]:
     """Where the blocks are: small enough for arrays over k vectors theta."""
-    size = max(1, _NUMBERS // max(rows.shape[1], k))
+    size = max(1, numbers // max(rows.shape[1], k))
     for begin in range(0, len(rows), size):
         yield slice(begin, begin + size)
 

@@ -1,0 +1,1 @@
+"""One combiner a file, all with the same signature: parts, randomness, options."""
