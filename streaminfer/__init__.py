@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streaminfer.combining.api import combine
     from streaminfer.runtime.api.connection import Connection, connect
     from streaminfer.runtime.api.fit import fit
     from streaminfer.runtime.api.frames import RowError
@@ -26,6 +27,7 @@ _HOMES = {
     "RowError": "streaminfer.runtime.api.frames",
     "Spec": "streaminfer.spec",
     "SpecError": "streaminfer.spec",
+    "combine": "streaminfer.combining.api",
     "connect": "streaminfer.runtime.api.connection",
     "fit": "streaminfer.runtime.api.fit",
     "load_spec": "streaminfer.spec",
@@ -39,6 +41,7 @@ __all__ = [
     "RowError",
     "Spec",
     "SpecError",
+    "combine",
     "connect",
     "fit",
     "load_spec",

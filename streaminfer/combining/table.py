@@ -6,13 +6,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from streaminfer.combining.methods import average, gaussian, normal, resampling
+from streaminfer.combining.methods import (
+    average,
+    gaussian,
+    kde,
+    normal,
+    resampling,
+    semiparametric,
+    variational,
+    weierstrass,
+    weierstrass_importance,
+    weierstrass_rejection,
+)
 from streaminfer.combining.part import Combiner, Refused
 
 COMBINERS: Final[Mapping[str, Combiner]] = MappingProxyType(
     {
         "average": average.combine,
         "gaussian": gaussian.combine,
+        "kde": kde.combine,
+        "semiparametric": semiparametric.combine,
+        "variational": variational.combine,
+        "weierstrass": weierstrass.combine,
+        "weierstrass_rejection": weierstrass_rejection.combine,
+        "weierstrass_importance": weierstrass_importance.combine,
         "normal": normal.combine,
         "resampling": resampling.combine,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from streaminfer.combining.part import Gaussian, Options, Refused
 from streaminfer.combining.table import COMBINERS
@@ -67,8 +68,8 @@ def seeds_weights(known: list[Gaussian], prior: np.ndarray) -> np.ndarray:
 def test_mutants_miss_the_posterior() -> None:
     """The prior counted twice in the weights, or a full prior in each subposterior: neither may pass for right."""
     rng = np.random.default_rng(3)
-    j, d, prior = 5, 3, 0.1 * np.eye(3)
-    likelihoods = heterogeneous(j, d, rng)
+    j, d, prior = 2, 1, np.eye(1)
+    likelihoods = [Gaussian(np.array([2.0]), 0.2 * np.eye(1)), Gaussian(np.array([-3.0]), 5.0 * np.eye(1))]
     tempered = [product([each, Gaussian(np.zeros(d), j * prior)]) for each in likelihoods]
     whole = [product([each, Gaussian(np.zeros(d), prior)]) for each in likelihoods]
     right = product([*likelihoods, Gaussian(np.zeros(d), prior)])
@@ -80,9 +81,9 @@ def test_mutants_miss_the_posterior() -> None:
         return float(np.abs((found.mean - right.mean) / sds).max())
 
     assert error(tempered) < 1e-9
-    assert error(whole) > 0.1
+    assert error(whole) > 0.5
     mutant = sum(w @ g.mean for w, g in zip(seeds_weights(tempered, prior), tempered, strict=True))
-    assert np.abs((mutant - right.mean) / sds).max() > 0.05
+    assert np.abs((mutant - right.mean) / sds).max() > 0.3
 
 
 def test_the_jacobian_counts_once() -> None:
@@ -92,8 +93,7 @@ def test_the_jacobian_counts_once() -> None:
     """
     rng = np.random.default_rng(4)
     n, j, draws = 10_000, 100, 2000
-    data = rng.standard_normal((j, n // j))
-    squares = (data**2).sum(axis=1)
+    squares = stats.chi2.ppf((np.arange(j) + 0.5) / j, n / j)
 
     def parts(jacobian: float) -> list:
         """v of a part is inverse gamma with shape n_j / 2 - jacobian: prior v^-(1/J), Jacobian v counted so often."""
@@ -145,7 +145,6 @@ def test_weights_of_draws_count() -> None:
         two = COMBINERS[name]([plain] * 2, np.random.default_rng(1), Options(n=400))
         np.testing.assert_allclose(one.mean, two.mean, atol=2e-2 if name == "resampling" else 1e-10)
         np.testing.assert_allclose(one.cov, two.cov, rtol=2e-2, atol=1e-3)
-        assert np.isin(one.draws, one.draws).all()
         assert one.draws.shape == (400, 2)
 
 
@@ -180,10 +179,10 @@ def test_bad_draws_are_refused_with_the_reason(name: str) -> None:
     }
     for reason, wrong in bad.items():
         with pytest.raises(Refused, match=f"subposterior 1: .*{reason}") as caught:
-            COMBINERS[name]([good, wrong], rng, Options())
+            COMBINERS[name]([good, wrong], rng, Options(gradient=np.negative))
         assert caught.value.part == 1
     with pytest.raises(Refused, match="no draws"):
-        COMBINERS[name]([], rng, Options())
+        COMBINERS[name]([], rng, Options(gradient=np.negative))
 
 
 def test_options_are_checked() -> None:

@@ -28,7 +28,7 @@ def matched(target: Any, draws: Mapping[str, NDArray[np.float64]], reference: Ma
     """
     if not getattr(target, "is_exchangeable", False):
         return dict(draws)
-    order = orders(draws["means"], np.asarray(reference["means"]), _within(reference))
+    order = orders(draws["means"], np.asarray(reference["means"]), within(reference))
     rows = np.arange(len(order))[:, None]
     return {name: np.asarray(values[rows, order], dtype=np.float64) for name, values in draws.items()}
 
@@ -57,6 +57,6 @@ def orders(means: NDArray[np.float64], reference: Matrix, cov: Matrix) -> NDArra
     return found
 
 
-def _within(reference: Mapping[str, Any]) -> Matrix:
+def within(reference: Mapping[str, Any]) -> Matrix:
     """The mean covariance of the components, by their weights: nothing depends on the units of the fields."""
     return np.asarray(np.tensordot(reference["weights"], reference["covs"], axes=1), dtype=np.float64)

@@ -1,0 +1,53 @@
+"""The product of kernel density estimates (Neiswanger, Wang and Xing 2014; seed, "Subposterior density estimation").
+
+The kernel of part j is N(0, h^2 S_j) with its own covariance S_j: nothing depends on the units of parameters, and a
+product of Gaussian parts has the right mean and (1 + h^2) times the right covariance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streaminfer.combining import moments
+from streaminfer.combining.methods import indices, terms
+from streaminfer.combining.methods.terms import Terms
+from streaminfer.combining.part import Combined, Moments, Options, Part, none_missing
+from streaminfer.combining.picking import at_most, wanted
+
+
+def combine(parts: Sequence[Part], rng: np.random.Generator, options: Options) -> Combined:
+    """Draws of the product of the parts' kernel density estimates."""
+    none_missing(options, "kde")
+    found = moments.of_parts(parts)
+    leaves = []
+    for part, m in zip(parts, found, strict=True):
+        centres = at_most(part, options.components, rng)
+        leaves.append(Terms(centres, np.zeros(len(centres)), m.cov))
+    return multiplied(leaves, wanted(parts, options.n), rng, options, found)
+
+
+def multiplied(
+    leaves: Sequence[Terms], n: int, rng: np.random.Generator, options: Options, found: tuple[Moments, ...]
+) -> Combined:
+    """The product of sums whose kernels are those of bandwidth 1, by exact pairs or by a chain of indices."""
+    h = bandwidth(leaves) if options.bandwidth is None else options.bandwidth
+    size = max(n, options.components)
+    if options.choice == "gibbs":
+        course = (
+            indices.annealed(h, options.sweeps, leaves[0].centres.shape[1])
+            if options.bandwidth is None
+            else np.full(options.sweeps, h)
+        )
+        product, share = indices.sample(leaves, course, size, rng)
+        return terms.finished(product, n, rng, found, {"bandwidth": h, "acceptance": share})
+    narrow = [leaf._replace(kernel=h**2 * leaf.kernel) for leaf in leaves]
+    product = terms.tree(narrow, lambda a, b: terms.exact_pairs(a, b, size, rng))
+    distinct = len(np.unique(product.centres[:, 0])) / len(product.centres)
+    return terms.finished(product, n, rng, found, {"bandwidth": h, "distinct": distinct})
+
+
+def bandwidth(leaves: Sequence[Terms]) -> float:
+    """T^(-1/(4+d)): where the annealed bandwidth of Neiswanger et al. ends after as many steps as there are draws."""
+    return float(min(len(leaf.centres) for leaf in leaves) ** (-1 / (4 + leaves[0].centres.shape[1])))
