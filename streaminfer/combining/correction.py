@@ -41,6 +41,8 @@ class Corrected:
     """
 
     draws: Matrix
+    weights: Vector
+    """Of the proposals, smoothed; they sum to 1."""
     mean: Vector
     cov: Matrix
     k_hat: float
@@ -83,6 +85,7 @@ def weigh(proposals: Proposals, log_density: Vector, rng: np.random.Generator, n
     raw = np.exp(ratios - ratios.max())
     return Corrected(
         draws=proposals.values[rng.permutation(systematic(weights, n, rng))],
+        weights=weights,
         mean=mean,
         cov=(weights[:, None] * around).T @ around,
         k_hat=k_hat,

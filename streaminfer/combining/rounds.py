@@ -1,23 +1,25 @@
 """One round of combining: from the windows of all subposteriors to what a snapshot shows.
 
-A round asks those who hold the data, so it is a generator: it yields what it asks and is sent the replies. Services send
-questions over the bus, `fit` answers them from rows at hand. All random numbers follow from the seed and the round.
+A round asks those who hold the data, by a function. Services answer over the bus: until an answer is there the function
+raises, and the round is run again from its start with the answers so far. That is the same round, as all its random
+numbers follow from the seed and its number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.combining import advice, correction, table
-from streaminfer.combining.correction import Corrected
-from streaminfer.combining.part import Combined, Gaussian, Options, Part
+from streaminfer.combining import advice, correction, labels, table
+from streaminfer.combining.correction import Corrected, Proposals
+from streaminfer.combining.part import Combined, Gaussian, Options, Part, Weights
+from streaminfer.combining.picking import systematic
 from streaminfer.combining.prior_share import gaussian_share
-from streaminfer.combining.questions import LOG_LIKELIHOOD, Asked, Question
+from streaminfer.combining.questions import GRADIENT, LOG_LIKELIHOOD, REFINE, Asked, Question
 from streaminfer.combining.windows import Window
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.sampling import flat
@@ -30,13 +32,15 @@ from streaminfer.sampling.pooled.shown import NOTHING, Combination, Shown
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Combine
 
-PROPOSALS: Final = 10_000
-
+STEPS: Final = 60
+"""Questions of `variational`: each is a way to all who hold data and back."""
+MINIBATCH: Final = 512
+MOST_QUESTIONS: Final = 10_000
+"""Of one round."""
 
 Replies = Mapping[int, NDArray[np.float64]]
 """By subposterior; one without events has none."""
-Round = Generator[Question, Replies, "Made"]
-"""Asks, is sent the replies, and ends with what it has made."""
+Ask = Callable[[Question], Replies]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +65,6 @@ class Given:
     number: int
 
     @property
-    def parts(self) -> list[Part]:
-        return [each.part for each in self.windows if each.part is not None]
-
-    @property
     def asked(self) -> tuple[Asked, ...]:
         """Who has a share of the data."""
         found = [each for each in self.windows if each.part is not None]
@@ -72,36 +72,117 @@ class Given:
 
     @property
     def shares(self) -> list[Gaussian]:
-        """What stands for subposteriors without draws, if the prior is a Gaussian: else they are left out of averages,
-        and the correction makes up for it."""
+        """What stands for subposteriors without draws, if the prior is a Gaussian.
+
+        Otherwise they are left out of averages, and the correction makes up for it.
+        """
         n_without = sum(each.part is None for each in self.windows)
         share = gaussian_share(self.target, self.subposteriors) if n_without else None
         return [] if share is None else [share] * n_without
 
+    def aligned(self) -> tuple[list[Part], float]:
+        """The draws of subposteriors, and the part of these whose components match those of the first in two ways."""
+        parts = [each.part for each in self.windows if each.part is not None]
+        if not getattr(self.target, "is_exchangeable", False):
+            return parts, 0.0
+        found = labels.aligned([self.target.constrain(part.values) for part in parts])
+        ordered = [np.asarray(self.target.unconstrain(each), dtype=np.float64) for each in found.parts]
+        return [
+            Part(values, part.weights, part.effective) for values, part in zip(ordered, parts, strict=True)
+        ], found.ambiguous
 
-def begin(given: Given) -> Round:
-    """Combines, and corrects if that is wanted and possible; raises Refused."""
+
+def made(given: Given, ask: Ask) -> Made:
+    """Combines, and corrects if that is wanted and possible; raises Refused, and whatever `ask` raises."""
     how, rng = given.how, Key(given.seed, "combine", 0, given.number).generator(0)
-    options = Options(n=how.window, weights=how.weights or "full", bandwidth=how.bandwidth, missing=given.shares)
-    combined = yield from table.combiner(how.by)(given.parts, rng, options)
-    corrected = None
-    if how.correct == "importance":
-        proposals = correction.propose(combined, rng, PROPOSALS)
-        replies = yield Question(LOG_LIKELIHOOD, proposals.theta, given.asked)
-        corrected = correction.weigh(proposals, _log_density(given.target, proposals.theta, replies))
-    return _made(given, combined, corrected, rng)
+    parts, ambiguous = given.aligned()
+    questions = _Questions(given, ask)
+    options = Options(
+        n=how.window,
+        weights=_weights(how),
+        bandwidth=how.bandwidth,
+        missing=given.shares,
+        gradient=questions.gradient,
+        refine=questions.refine,
+        steps=STEPS,
+        minibatch=MINIBATCH,
+    )
+    combined = table.combiner(how.by)(parts, rng, options)
+    if how.correct != "importance":
+        return _made(given, combined, None, None, ambiguous, rng)
+    proposals = correction.propose(combined, rng)
+    corrected = correction.weigh(proposals, questions.log_density(proposals.values), rng, how.draws)
+    return _made(given, combined, proposals, corrected, ambiguous, rng)
 
 
-def finished(given: Given, answer: Callable[[Question, int], NDArray[np.float64]]) -> Made:
-    """A whole round, with the answers of each subposterior at hand; raises Refused."""
-    steps = begin(given)
-    try:
-        question = next(steps)
-        while True:
-            question = steps.send({each.subposterior: answer(question, each.subposterior) for each in question.shares})
-    except StopIteration as end:
-        made: Made = end.value
-        return made
+def _weights(how: Combine) -> Weights:
+    found: Weights = "diagonal" if how.weights == "diagonal" else "equal" if how.weights == "equal" else "full"
+    return found
+
+
+class _Questions:
+    """What combiners need to know of the posterior, asked of those who hold the data; the prior is added once."""
+
+    def __init__(self, given: Given, ask: Ask) -> None:
+        self._target, self._asked, self._ask = given.target, given.asked, ask
+        self._seed, self._number = given.seed, given.number * MOST_QUESTIONS
+        self._refined: tuple[Matrix, Replies] | None = None
+        self._served: set[int] = set()
+
+    def log_density(self, theta: Matrix) -> Vector:
+        replies = self._ask(Question(LOG_LIKELIHOOD, theta, self._asked))
+        total = np.asarray(self._target.log_prior(theta), dtype=np.float64).copy()
+        for j in sorted(replies):
+            total += replies[j]
+        return total
+
+    def gradient(self, theta: Matrix) -> Matrix:
+        replies = self._ask(Question(GRADIENT, theta, self._asked))
+        total = np.asarray(self._target.prior_gradient(theta), dtype=np.float64).copy()
+        for j in sorted(replies):
+            total += replies[j]
+        return total
+
+    def refine(self, j: int, theta: Matrix, xi: Matrix, variance: Vector, rng: np.random.Generator) -> Matrix:
+        """One question for all subposteriors, as theta is the same: only the first of them asks."""
+        del xi, rng  # an answer starts at theta, with random numbers of its own
+        if self._refined is None or self._refined[0] is not theta or j in self._served:
+            self._number += 1
+            question = Question(REFINE, theta, self._asked, np.sqrt(variance), self._seed, self._number)
+            self._refined, self._served = (theta, self._ask(question)), set()
+        self._served.add(j)
+        return self._refined[1][self._asked[j].subposterior]
+
+
+def _made(
+    given: Given, combined: Combined, proposals: Proposals | None, corrected: Corrected | None, ambiguous: float,
+    rng: np.random.Generator,
+) -> Made:  # fmt: skip
+    theta, weights = combined.draws, np.ones(len(combined.draws))
+    if proposals is not None and corrected is not None and corrected.is_reliable:
+        theta, weights = proposals.values, corrected.weights
+    draws = flat.flatten(given.target.constrain(theta), given.target.shapes)
+    statistics = pooling.statistics([Chain(draws, weights)])
+    n = min(given.how.draws, pooling.MOST_BYTES // (8 * draws.shape[1]))
+    which = systematic(weights, n, rng)
+    warnings = tuple(advice.warnings(given.how.by, combined, corrected, ambiguous))
+    return Made(statistics, draws[which], len(draws), _combination(given, corrected, ambiguous, warnings))
+
+
+def _combination(given: Given, corrected: Corrected | None, ambiguous: float, warnings: tuple[str, ...]) -> Combination:
+    how = given.how
+    found = Combination(given.number, how.by, how.weights, ambiguous=ambiguous, warnings=warnings)
+    if corrected is None:
+        return found
+    evidence = corrected.is_reliable and getattr(given.target, "is_normalised", False)
+    return found._replace(
+        corrected=corrected.is_reliable,
+        n_proposals=correction.PROPOSALS,
+        k_hat=corrected.k_hat if np.isfinite(corrected.k_hat) else None,
+        threshold=corrected.threshold,
+        log_evidence=corrected.log_evidence if evidence else None,
+        log_evidence_error=corrected.log_evidence_error if evidence else None,
+    )
 
 
 def showing_of(windows: Sequence[Window], made: Made, gathered: Gathering, complete: bool) -> Showing:
@@ -128,40 +209,4 @@ def showing_of(windows: Sequence[Window], made: Made, gathered: Gathering, compl
         n_events=sum(each.shown.n_events for each in used),
         n_dead_lettered=sum(each.n_dead_lettered for each in used),
         score=sum(each.score for each in used),
-    )
-
-
-def _log_density(target: Any, theta: Matrix, replies: Replies) -> Vector:
-    """The likelihood of all shares of the data, and the prior once."""
-    total = np.asarray(target.log_prior(theta), dtype=np.float64).copy()
-    for j in sorted(replies):
-        total += replies[j]
-    return total
-
-
-def _made(given: Given, combined: Combined, corrected: Corrected | None, rng: np.random.Generator) -> Made:
-    good = corrected is not None and corrected.good
-    theta, weights = combined.draws, np.ones(len(combined.draws))
-    if corrected is not None and good:
-        theta, weights = corrected.theta, corrected.weights
-    draws = flat.flatten(given.target.constrain(theta), given.target.shapes)
-    statistics = pooling.statistics([Chain(draws, weights)])
-    (which,) = pooling.chosen([Chain(draws, weights)], rng, given.how.draws)
-    return Made(statistics, draws[which], len(draws), _combination(given, combined, corrected))
-
-
-def _combination(given: Given, combined: Combined, corrected: Corrected | None) -> Combination:
-    how = given.how
-    warnings = advice.warnings(given.parts, combined, how.by, corrected)
-    found = Combination(given.number, how.by, how.weights, warnings=tuple(warnings))
-    if corrected is None:
-        return found
-    evidence = corrected.good and getattr(given.target, "is_normalised", True)
-    return found._replace(
-        corrected=corrected.good,
-        n_proposals=len(corrected.theta),
-        k_hat=corrected.k_hat,
-        threshold=corrected.threshold,
-        log_evidence=corrected.log_evidence if evidence else None,
-        log_evidence_error=corrected.log_evidence_error if evidence else None,
     )

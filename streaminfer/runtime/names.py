@@ -58,7 +58,7 @@ def master_group(spec: Spec) -> str:
 
 
 def master_writer(spec: Spec, shard: int) -> str:
-    return f"{spec.name}.combiner" if combines(spec) else f"{spec.name}.master.{shard}"
+    return combiner_writer(spec) if combines(spec) else f"{spec.name}.master.{shard}"
 
 
 def master_topic(spec: Spec) -> str:
@@ -78,7 +78,7 @@ def sampler_writer(spec: Spec, unit: int) -> str:
 
 
 def combiner_writer(spec: Spec) -> str:
-    """The only writer of `questions` and `combined`."""
+    """The only writer of `posterior`, `questions` and `combined`, if draws are combined."""
     return f"{spec.name}.combiner"
 
 
@@ -103,7 +103,7 @@ def _variational(spec: Spec) -> set[str]:
 
 
 def _sampled(settings: Settings) -> set[str]:
-    return {"samplers", "subposteriors"} if settings.subposteriors > 1 else {"samplers"}
+    return {"samplers"} if settings.combine is None else {"samplers", "combine"}
 
 
 def state_topics(spec: Spec) -> list[str]:

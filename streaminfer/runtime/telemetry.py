@@ -171,6 +171,8 @@ class SamplerMetrics(_Metrics):
         self.accepted = self._counter("accepted", "Proposals accepted")
         self.undone = self._counter("undone", "Steps that left the finite numbers and were undone")
         self.segment = self._gauge("segment", "Number of the newest segment")
+        self.answers = self._counter("answers", "Questions of the combiner answered")
+        self.answer_seconds = self._counter("answer_seconds", "Seconds spent on answers")
         self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
 
     def tell(self, before: SamplerState, now: SamplerState) -> None:

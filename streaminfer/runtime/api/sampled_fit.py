@@ -11,7 +11,8 @@ import numpy as np
 from streaminfer.combining import rounds
 from streaminfer.combining.answering import answer
 from streaminfer.combining.part import Refused
-from streaminfer.combining.rounds import Given, showing_of
+from streaminfer.combining.questions import Question
+from streaminfer.combining.rounds import Given, Replies, showing_of
 from streaminfer.combining.windows import window
 from streaminfer.models.events import Events
 from streaminfer.models.model import Matrix
@@ -90,8 +91,12 @@ def _combined(spec: Spec, settings: Settings, shares: Sequence[Matrix], found: G
     if lacking is not None:
         raise Refused(lacking.why, lacking.subposterior)
     given = Given(windows, spec.target, how, count, settings.seed, 1)
-    made = rounds.finished(given, lambda question, j: answer(spec.target, shares[j], question, j, count).values)
-    return showing_of(windows, made, found, complete=True)
+
+    def ask(question: Question) -> Replies:
+        asked = [each.subposterior for each in question.shares]
+        return {j: answer(spec.target, shares[j], question, j, count).values for j in asked}
+
+    return showing_of(windows, rounds.made(given, ask), found, complete=True)
 
 
 def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:

@@ -46,9 +46,11 @@ class Owner:
         """Writes all, and the member's positions, in one transaction; the last output is of the first partition."""
         self._last_offset = self._writer.commit(list(outputs), dict(positions), member)[-1]
 
-    def publish(self, outputs: Sequence[Output]) -> None:
-        """Writes what is not a part of the state, and moves nothing."""
-        self._writer.commit(list(outputs), {}, None)
+    def publish(
+        self, outputs: Sequence[Output], positions: Mapping[Partition, Position], member: Member | None
+    ) -> None:
+        """Writes what is no part of the state in a transaction of its own, which fails where `commit` would."""
+        self._writer.commit(list(outputs), dict(positions), member)
 
     def close(self) -> None:
         self._writer.close()

@@ -22,7 +22,7 @@ from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import Asker
 from streaminfer.runtime.pooling.joining import Joined
 from streaminfer.sampling import flat
-from streaminfer.sampling.choices.combine import KERNELS
+from streaminfer.sampling.choices.combine import WHOLE
 from streaminfer.sampling.pooled import pooling
 from streaminfer.sampling.pooled.gathering import Gathering
 from streaminfer.sampling.pooled.showing import GROWTH, Showing
@@ -122,7 +122,7 @@ class Combining:
         """Whether there is neither a draw nor a prior that could stand for it."""
         if each.part is not None:
             return False
-        if not each.empty or self._how.by in KERNELS:
+        if not each.empty or self._how.by in WHOLE:
             return True
         return self._how.correct != "importance" and gaussian_share(self._target, 1) is None
 
@@ -153,30 +153,42 @@ class Combining:
         self._asker.close()
 
 
-class _Round:
-    """A round under way."""
+class _Pending(Exception):
+    """A question without an answer yet."""
 
-    def __init__(self, given: Given, asker: Asker, ask: Callable[[Question], None], now: float) -> None:
+    def __init__(self, question: Question) -> None:
+        super().__init__(question.id)
+        self.question = question
+
+
+class _Round:
+    """A round under way, run again with each answer."""
+
+    def __init__(self, given: Given, asker: Asker, put: Callable[[Question], None], now: float) -> None:
         self.windows, self.number = given.windows, given.number
-        self._asker, self._ask, self._begun_at = asker, ask, now
-        self._steps, self._open = rounds.begin(given), False
+        self._given, self._asker, self._put, self._begun_at = given, asker, put, now
+        self._open: Question | None = None
+        self._known: dict[str, Replies] = {}
+        """By the id of a question."""
 
     def step(self, now: float) -> Made | None:
         """What the round has made, once it is through; raises Refused."""
-        replies: Replies | None = None
-        if self._open:
+        if self._open is not None:
             found = self._asker.poll(0.0)
             if found is None:
                 return None
-            replies = {j: answer.values for j, answer in found.items()}
+            self._known[self._open.id] = {j: answer.values for j, answer in found.items()}
         try:
-            asked = next(self._steps) if replies is None else self._steps.send(replies)
-        except StopIteration as end:
-            made: Made = end.value
-            return made
-        self._ask(asked)
-        self._begun_at, self._open = now, True
-        return None
+            return rounds.made(self._given, self._ask)
+        except _Pending as pending:
+            self._put(pending.question)
+            self._open, self._begun_at = pending.question, now
+            return None
+
+    def _ask(self, question: Question) -> Replies:
+        if question.id not in self._known:
+            raise _Pending(question)
+        return self._known[question.id]
 
     def is_late(self, now: float) -> bool:
         return now - self._begun_at >= PATIENCE_S

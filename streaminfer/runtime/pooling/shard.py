@@ -67,7 +67,7 @@ class SampledShard:
             return Pooling(settings, self._gathered)
         asker = Asker(spec, settings, self._bus, schemas)
         arguments = (settings, settings.combine, spec.target, self._gathered, asker)
-        return Combining(*arguments, lambda question: self._owner.publish(asker.ask(question)), clock)
+        return Combining(*arguments, lambda question: self._owner.publish(asker.outputs(question), {}, None), clock)
 
     def restored(self) -> bool:
         """Whether the newest snapshot and all draws are here; each call reads on."""

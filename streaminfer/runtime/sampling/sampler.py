@@ -10,6 +10,7 @@ from streaminfer.bus.protocol import Bus, BusError, Partition, Poll
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.sampling import scratch
+from streaminfer.runtime.sampling.answering import Answering, can_be_asked
 from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.sampling.unit import OwnedUnit
@@ -28,6 +29,8 @@ SLICE_S: Final = 0.2
 COMMIT_S: Final = 0.5
 """Seconds between two commits of a unit."""
 CHECK_S: Final = 2.0
+ANSWERING: Final = 0.25
+"""The part of its time that a process spends on answers while chains have work: all of them fall behind by no more."""
 
 
 class Sampler:
@@ -48,6 +51,8 @@ class Sampler:
         self._schemas, self._target = schemas, spec.target
         self._follower = Follower(spec, bus, 0, schemas)
         self._member = bus.member(names.sampler_group(spec), [names.topic(spec, "sampler-state")], instance)
+        arguments = (spec, spec.sampling, bus, clock, metrics, schemas)
+        self._answering = Answering(*arguments) if can_be_asked(spec.sampling, spec.target) else None
         self._units: dict[Partition, OwnedUnit] = {}
         self._restoring: dict[Partition, OwnedUnit] = {}
         self._owned: set[Partition] = set()
@@ -69,6 +74,7 @@ class Sampler:
         for partition in self._owned - set(self._units):
             self._take_over(partition)
         self._busy = self._work_on()
+        self._busy = self._answer() or self._busy
         self._commit_due()
         self._check()
 
@@ -92,6 +98,8 @@ class Sampler:
             unit.close()
         for work in self._work.values():
             work.close()
+        if self._answering is not None:
+            self._answering.close()
         self._member.close()
         self._follower.close()
 
@@ -102,6 +110,8 @@ class Sampler:
             unit = self._units.pop(partition, None) or self._restoring.pop(partition, None)
             if unit is not None:
                 unit.close()
+                if self._answering is not None and unit.unit.chain == 0:
+                    self._answering.leave(unit.unit.subposterior)
         # The topics may have more partitions: once there were more chains.
         self._owned.update(each for each in polled.assigned if each.index < self._settings.n_units)
         if polled.assigned or polled.revoked:
@@ -132,6 +142,15 @@ class Sampler:
                 if not unit.advance(shown[unit]):
                     active.remove(unit)
         return bool(active)
+
+    def _answer(self) -> bool:
+        """Whether questions are still to be answered; for a part of the slice if chains have work, else for all."""
+        newest = self._follower.snapshot
+        if self._answering is None or newest is None:
+            return False
+        self._answering.follow()
+        seconds = SLICE_S * (ANSWERING / (1 - ANSWERING) if self._busy else 1)
+        return self._answering.work(self._units.values(), self._work, newest, self._member, seconds)
 
     def _give_up(self, active: list[OwnedUnit]) -> None:
         """Closes work that no chain here needs any more: other processes may wait for the rows that it reads."""

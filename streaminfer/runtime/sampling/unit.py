@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Reader, Record
+from streaminfer.combining.questions import Answer
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.owning.owner import Owner
@@ -26,6 +27,7 @@ from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
+from streaminfer.wire import answers as wire_answers
 from streaminfer.wire import draws as wire_draws
 from streaminfer.wire import sampler_states
 from streaminfer.wire.avro import Schemas
@@ -173,6 +175,13 @@ class OwnedUnit:
         self._owner.commit(outputs, {self._state_at: Position(now.block)}, member)
         self.state, self._written, self._ends = now, sampler_states.token(now.setup), None
         self._course.committed(now)
+
+    def publish(self, answer: Answer, member: Member) -> None:
+        """An answer in one transaction, which fails if another process owns the unit by now; the state stays."""
+        records = wire_answers.encode(answer, self._spec.fingerprint, self._bus.max_record_bytes, self._schemas)
+        topic = names.topic(self._spec, "answers")
+        outputs = [Output(topic, data, key, self.unit.number) for key, data in records]
+        self._owner.publish(outputs, {self._state_at: Position(self.state.block)}, member)
 
     def _tombstones(self, now: SamplerState) -> list[Output]:
         """With the first commit of a segment, those of the draws of segments that are not kept any more."""

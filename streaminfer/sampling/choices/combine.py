@@ -19,9 +19,15 @@ BY: Final = (
     "weierstrass",
     "weierstrass_rejection",
     "weierstrass_importance",
+    "normal",
+    "resampling",
 )
-KERNELS: Final = frozenset(BY[2:4]) | frozenset(BY[5:])
-"""Those that put a kernel of some bandwidth around draws, and so need draws of every subposterior."""
+KERNELS: Final = frozenset({"kde", "semiparametric", "weierstrass", "weierstrass_rejection", "weierstrass_importance"})
+"""Those that have a bandwidth."""
+WHOLE: Final = KERNELS | {"variational", "resampling"}
+"""Those that need draws of every subposterior."""
+ASKING: Final = {"variational": "gradient", "weierstrass": "log_likelihood"}
+"""Those that ask the holders of data while they combine, and what of the model."""
 COMBINE: Final = Section(
     (
         Option("by", Choice(BY), "The combiner.", "average"),
@@ -109,7 +115,10 @@ def _check(combine: Mapping[str, Any], given: Mapping[str, Any], options: Mappin
     if combine["bandwidth"] is not None and by not in KERNELS:
         rule = f"means nothing with by: {by}, only with {', '.join(sorted(KERNELS))}: leave it out"
         raise OptionsError("combine.bandwidth", rule, combine["bandwidth"])
-    if combine["missing"] == "leave_out" and by in KERNELS:
+    if by in ASKING and not hasattr(target, ASKING[by]):
+        rule = f"needs {ASKING[by]}, which the model does not have: use another combiner"
+        raise OptionsError("combine.by", rule, by)
+    if combine["missing"] == "leave_out" and by in WHOLE:
         rule = f"must be wait with by: {by}, which needs draws of every subposterior: leave it out, or use average"
         raise OptionsError("combine.missing", rule, "leave_out")
     if options.get("source") == "stream" and (combine["correct"] == "importance" or by in ASKING):
@@ -120,7 +129,3 @@ def _check(combine: Mapping[str, Any], given: Mapping[str, Any], options: Mappin
     if combine["window"] < least:
         rule = f"must be {least} or more: the covariance of a draw of {target.dimension} numbers needs so many"
         raise OptionsError("combine.window", rule, combine["window"])
-
-
-ASKING: Final = frozenset({"variational", "weierstrass"})
-"""Those that ask the holders of data while they combine."""

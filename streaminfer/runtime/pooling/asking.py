@@ -1,0 +1,120 @@
+"""Questions to those who hold the data, and the answers to them as they come."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition
+from streaminfer.combining.questions import Answer, Question
+from streaminfer.runtime import names
+from streaminfer.runtime.intact import is_removal, value_of
+from streaminfer.runtime.patience import Teller
+from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.units import Unit
+from streaminfer.spec import Spec
+from streaminfer.wire import answers, questions
+from streaminfer.wire.avro import Schemas
+from streaminfer.wire.errors import WireError
+
+log = logging.getLogger(__name__)
+
+
+class Came(NamedTuple):
+    """Whole answers, and how many records were none of ours."""
+
+    answers: list[Answer]
+    n_bad: int
+
+
+class AnswersReader:
+    """Follows what some subposteriors answer, from the start of the topic: chain 0 of each answers for it."""
+
+    def __init__(
+        self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas, subposteriors: list[int] | None = None
+    ) -> None:
+        self._bus, self._topic, self._teller = bus, names.topic(spec, "answers"), Teller(log)
+        starts = bus.starts(self._topic)
+        self._units = list(range(settings.subposteriors)) if subposteriors is None else subposteriors
+        self._reader = bus.reader({Partition(self._topic, unit): starts[unit] for unit in self._units})
+        dimension = int(spec.target.dimension)
+        self._assemblers = {
+            unit: answers.Assembler(spec.fingerprint, Unit.numbered(unit, settings), dimension, schemas)
+            for unit in self._units
+        }
+
+    def poll(self, timeout: float) -> Came:
+        """What has come since the last call."""
+        try:
+            polled = self._reader.poll(timeout)
+        except OutOfRange as error:
+            self._reader.seek(error.partition, error.start)
+            return Came([], 0)
+        found, n_bad = list[Answer](), 0
+        for part in polled.slices:
+            for record in part.records:
+                try:
+                    value = None if is_removal(record) else value_of(record)
+                    answer = self._assemblers[part.partition.index].add(record.key, value)
+                except WireError as error:
+                    n_bad += 1
+                    self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
+                    continue
+                if answer is not None:
+                    found.append(answer)
+        return Came(found, n_bad)
+
+    def at_end(self) -> bool:
+        """Whether all that is on the topic now was read."""
+        ends = self._bus.ends(self._topic)
+        return all(self._reader.position(Partition(self._topic, unit)) >= ends[unit] for unit in self._units)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class Asker:
+    """Asks one question after the other, each open until the next, and gathers the answers to it.
+
+    Whoever asks writes the records by the combiner's writer. A question that is asked again, also by another process,
+    finds the answers that are there. To write it once more heals whatever became of an answer.
+    """
+
+    def __init__(self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas) -> None:
+        self._spec, self._bus, self._schemas = spec, bus, schemas
+        self._reader = AnswersReader(spec, settings, bus, schemas)
+        self._open: Question | None = None
+        self._newest: dict[int, Answer] = {}
+        """By subposterior, whatever it is an answer to: its question may be asked next."""
+        self.n_dropped = 0
+        """Records and answers that are not of the question that was open: of another, of another segment or size."""
+
+    @property
+    def open(self) -> Question | None:
+        """The question whose answers are gathered."""
+        return self._open
+
+    def outputs(self, question: Question) -> list[Output]:
+        """The records of a question, which is open from now on; they belong in one transaction. Raises BadValue."""
+        records = questions.encode(question, self._spec.fingerprint, self._bus.max_record_bytes, self._schemas)
+        self._open = question
+        topic = names.topic(self._spec, "questions")
+        return [Output(topic, data, key, 0) for key, data in records]
+
+    def poll(self, timeout: float) -> dict[int, Answer] | None:
+        """The answers to the open question by subposterior, once all of them are there; None before."""
+        came = self._reader.poll(timeout)
+        self.n_dropped += came.n_bad
+        question = self._open
+        for answer in came.answers:
+            self._newest[answer.subposterior] = answer
+            if question is not None and not answer.fits(question):
+                self.n_dropped += 1
+        if question is None:
+            return None
+        asked = [share.subposterior for share in question.shares]
+        found = {j: self._newest[j] for j in asked if j in self._newest and self._newest[j].fits(question)}
+        return found if len(found) == len(asked) else None
+
+    def close(self) -> None:
+        self._reader.close()
