@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import keyed_cases, latency, latent_cases, ours, sampler_cases, topic_cases
+from benchmarks import combiner_cases, keyed_cases, latency, latent_cases, ours, sampler_cases, topic_cases
 from benchmarks.contenders.task import Outcome, Task
 from benchmarks.measure import Aim, Case, Ratio, Samples, rate
 from benchmarks.processes import Failed, contend
@@ -29,7 +29,7 @@ ROWS = {"minibatch": 16}
 class Sizes:
     """Events of a run, by who runs: some seconds. `keys` with an event each, `keyed` events, LDA's `documents`.
 
-    Samplers take `steps`.
+    Samplers take `steps`; combiners have the draws of so many `subposteriors`.
     """
 
     avro: int
@@ -41,6 +41,7 @@ class Sizes:
     keyed: int
     documents: int
     steps: int
+    subposteriors: int
     seconds: float
     repetitions: int
 
@@ -48,11 +49,11 @@ class Sizes:
 # Multiples of 16 partitions times a minibatch, so that no minibatch has to linger.
 QUICK = Sizes(
     avro=65_536, rows=1 << 20, json=32_768, river=10_000, quix=10_000, keys=50_000, keyed=1 << 18,
-    documents=8_192, steps=32_000, seconds=4, repetitions=1,
+    documents=8_192, steps=32_000, subposteriors=10, seconds=4, repetitions=1,
 )  # fmt: skip
 FULL = Sizes(
     avro=262_144, rows=1 << 21, json=131_072, river=50_000, quix=40_000, keys=1_000_000, keyed=1 << 20,
-    documents=24_576, steps=128_000, seconds=15, repetitions=5,
+    documents=24_576, steps=128_000, subposteriors=100, seconds=15, repetitions=5,
 )  # fmt: skip
 
 
@@ -175,6 +176,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     embedded = partial(bench.ours, bench.embedded_url)
     yield from latent_cases.cases(embedded, bench.bare_steps, bench.river, sizes.json, sizes.river)
     yield from sampler_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
+    yield from combiner_cases.cases(sizes.subposteriors)
 
 
 def two_workers(bench: Bench, work: Workload) -> Case:

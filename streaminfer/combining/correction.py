@@ -73,10 +73,10 @@ def weigh(proposals: Proposals, log_density: Vector, rng: np.random.Generator, n
 
     Weights are Pareto smoothed (Vehtari et al. 2024) for moments; the evidence is the mean of the raw ones.
     """
-    ratios = np.asarray(log_density, dtype=np.float64) - proposals.log_density
     size = len(proposals.values)
-    if ratios.shape != (size,):
+    if np.shape(log_density) != (size,):
         raise Refused(f"{size} proposals have log densities of the shape {np.shape(log_density)}")
+    ratios = np.asarray(log_density, dtype=np.float64) - proposals.log_density
     if np.isnan(ratios).any() or (ratios == np.inf).any() or not np.isfinite(ratios).any():
         raise Refused("log densities must be finite, or -inf where the posterior has no mass, and not all of them that")
     weights, k_hat = _smoothed(ratios)

@@ -133,6 +133,10 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         "l2",
         "l3",
         "l4",
+        "m1",
+        "m2",
+        "m3",
+        "m4",
     ]
     for case in found:
         for ratio in case.ratios:

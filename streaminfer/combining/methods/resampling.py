@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streaminfer.combining import moments
-from streaminfer.combining.part import Combined, Gaussian, Moments, Options, Part, none_missing
+from streaminfer.combining.part import Combined, Gaussian, Moments, Options, Part, Refused, none_missing
 from streaminfer.combining.picking import effective, normalised, systematic, wanted
 from streaminfer.models.model import Vector
 
@@ -24,13 +24,14 @@ def combine(parts: Sequence[Part], rng: np.random.Generator, options: Options) -
     whole = moments.product((m.mean, p) for m, p in zip(found, precisions, strict=True))
     weights = [_weights(part, m, p, whole) for part, m, p in zip(parts, found, precisions, strict=True)]
     worth = np.array([effective(w) for w in weights])
+    if not worth.sum() > len(whole.mean) + 2:
+        raise Refused(f"importance weights leave {worth.sum():.1f} effective draws: take another combiner")
     shares = [w * worth_j / worth.sum() for w, worth_j in zip(weights, worth, strict=True)]
-    # with weights that sum to 1 in all, each part has moments around its own mean, and means have theirs
-    each = [moments.of(Part(part.values, w, m.effective)) for part, w, m in zip(parts, weights, found, strict=True)]
-    by = worth / worth.sum()
-    mean = by @ np.array([m.mean for m in each])
-    away = np.array([m.mean for m in each]) - mean
-    cov = np.tensordot(by, [m.cov for m in each], axes=1) + (by[:, None] * away).T @ away
+    mean = np.sum([w @ part.values for w, part in zip(shares, parts, strict=True)], axis=0)
+    cov = np.zeros((len(mean), len(mean)))
+    for w, part in zip(shares, parts, strict=True):
+        around = part.values - mean
+        cov += (w[:, None] * around).T @ around
     n = wanted(parts, options.n)
     chosen = rng.permutation(systematic(np.concatenate(shares), n, rng))
     ends = np.cumsum([len(part.values) for part in parts])

@@ -1,0 +1,55 @@
+"""The cases of combiners: the average beside NumPyro's, all others, and how time grows with J, T and d."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from benchmarks.combiner_task import Told, Work
+from benchmarks.measure import Aim, Case, Ratio, Samples
+from benchmarks.processes import output, running
+from streaminfer.combining.table import COMBINERS
+
+OURS, NUMPYRO, MEMORY = "average", "NumPyro", "average: memory"
+
+
+def cases(j: int) -> Iterator[Case]:
+    """`j` subposteriors of 10,000 draws of 50 numbers."""
+    whole = Work("average", j, n=None)
+    size = f"{j} x {whole.t:,} draws of {whole.d} numbers"
+    yield Case(
+        "m1",
+        f"weighted average, one thread: {size}",
+        "s",
+        {OURS: lambda: _ours(whole), NUMPYRO: lambda: {NUMPYRO: contend("combining_numpyro", whole).seconds}},
+        [Ratio("NumPyro of ours", NUMPYRO, OURS, Aim(">=", 1.0))],
+        {MEMORY: Aim("<=", 1.2)},
+        units={MEMORY: "of the draws"},
+    )
+    yield Case("m2", f"combiners: {size}", "s", {name: _seconds(name, Work(name, j)) for name in COMBINERS}, most=1)
+    base = Work("average", max(2, j // 10), 1000, 10)
+    grown = {"J": replace(base, j=10 * base.j), "T": replace(base, t=10 * base.t), "d": replace(base, d=10 * base.d)}
+    for k, name in enumerate(("average", "kde"), start=3):
+        works = {"base": base, **{f"10 {axis}": work for axis, work in grown.items()}}
+        yield Case(
+            f"m{k}",
+            f"growth of {name} from {base.j} x {base.t:,} draws of {base.d} numbers",
+            "s",
+            {label: _seconds(label, replace(work, by=name)) for label, work in works.items()},
+            [Ratio(f"{label} of base", label, "base") for label in works if label != "base"],
+        )
+
+
+def _ours(work: Work) -> Samples:
+    found = contend("combining_ours", work)
+    return {OURS: found.seconds, MEMORY: found.memory}
+
+
+def _seconds(label: str, work: Work) -> Callable[[], Samples]:
+    return lambda: {label: contend("combining_ours", work).seconds}
+
+
+def contend(program: str, work: Work) -> Told:
+    with running(["-m", f"benchmarks.contenders.{program}", work.to_json()]) as process:
+        return Told(**json.loads(output(process).splitlines()[-1]))
