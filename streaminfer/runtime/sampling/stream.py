@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Unreadable
+from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader
 from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime import incarnation, names
 from streaminfer.runtime.dead_letters import store
-from streaminfer.runtime.reading import intake
+from streaminfer.runtime.reading import bad_events
 from streaminfer.runtime.reading.tape import Minibatch, Tape
 from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.service import Fatal
@@ -154,16 +154,12 @@ class StreamCourse:
     def _take(self, batch: Minibatch) -> None:
         """One step by the good events of a minibatch; the bad ones get dead letters, which chain 0 writes."""
         self._moved = True
-        readable = [record for record in batch.records if not isinstance(record, Unreadable)]
-        faulty = [record for record in batch.records if isinstance(record, Unreadable)]
-        taken = intake.take(self._spec, self._format, readable)
+        judged = bad_events.judge(self._spec, self._format, batch.records)
         if self._unit.chain == 0:
-            self._letters += [store.letter_output(self._spec, readable[b.place], b.reason, b.rest) for b in taken.bad]
-            self._letters += [store.letter_output(self._spec, record, record.fault) for record in faulty]
+            self._letters += judged.letters(self._spec)
         n_events, n_bad, n_lost = self._counts
-        events = taken.events
-        n_bad += sum(bad.n_events for bad in taken.bad) + len(faulty)
-        self._counts = (n_events + events.n, n_bad, n_lost)
+        events = judged.taken.events
+        self._counts = (n_events + events.n, n_bad + judged.n_bad, n_lost)
         if events.n:
             rows = np.ascontiguousarray(reading_of(self._target).rows(self._target, events))
             total = max(self._settings.population or 0, self._counts[0])
