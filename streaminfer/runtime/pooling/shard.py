@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.manifest import ManifestWriter
@@ -95,7 +95,7 @@ class SampledShard:
 
     def _follow(self) -> None:
         """The segments of chains that go along the stream, as far as all of a subposterior have come."""
-        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        topic_id = topic_identity.check(self._spec, self._bus, [self.snapshot])
         reached = {j: self._gathered.followed(j) for j in range(self._settings.subposteriors)}
         fixed = tuple(Fixed(j, each.number, each.spans, 0) for j, each in reached.items() if each is not None)
         shown = sampled(self.snapshot).shown
@@ -111,7 +111,7 @@ class SampledShard:
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""
-        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        topic_id = topic_identity.check(self._spec, self._bus, [self.snapshot])
         held = {each.subposterior: each for each in sampled(self.snapshot).shown.segments}
         before, n_lost, any_cut = dict(held), 0, False
         for j in range(self._settings.subposteriors):

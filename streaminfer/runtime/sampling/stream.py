@@ -15,7 +15,7 @@ import numpy as np
 from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader
 from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.models.targets.reading import reading_of
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.reading import bad_events
 from streaminfer.runtime.reading.tape import Minibatch, Tape
@@ -221,7 +221,7 @@ class StreamCourse:
 
     def before_commit(self) -> None:
         """Dead letters are durable before the state that passes them; what was read is of the topic that it says."""
-        incarnation.check_ids(self._spec, self._bus, [self._state.topic_id])
+        topic_identity.check_ids(self._spec, self._bus, [self._state.topic_id])
         store.publish(self._bus, self._letters)
         self._letters = []
 
