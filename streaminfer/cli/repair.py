@@ -29,7 +29,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if not options.yes and not sys.stdin.isatty():
-        raise UsageError("repair: standard input is not a terminal, so nobody can confirm: add --yes")
+        raise UsageError(
+            "repair: nothing was changed: it asks before it changes anything, and standard input is not a terminal "
+            "that could answer. Run it in a terminal, or add --yes to change without a question"
+        )
     with bus_of(options, spec, make=False) as bus:
         known = schemas.prepare(spec, bus)
         left = [
