@@ -16,11 +16,12 @@ from streaminfer.runtime import names
 from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
+from streaminfer.runtime.sampling import stream
 from streaminfer.runtime.sampling.course import Course, Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
-from streaminfer.runtime.sampling.stream import StreamCourse
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling import flat
+from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
@@ -60,7 +61,9 @@ class OwnedUnit:
         """The token of the set-up that the bus has."""
         self._ends: dict[int, int] | None = None
         """By segment, the step up to which its draws were on the topic at the restore; None after a commit."""
-        self._course: Course | StreamCourse | None = None
+        self._last: Draws | None = None
+        """The newest draws that were on the topic at the restore."""
+        self._course: Course | stream.StreamCourse | None = None
 
     def _fence(self) -> Owner:
         """Shuts out the owner before: what is restored after it can no longer change."""
@@ -94,6 +97,8 @@ class OwnedUnit:
         with closing(DrawsReader(*arguments)) as reader:
             while not reader.at_end():
                 for _, draws in reader.poll(0.5):
+                    if self._last is None or (draws.segment, draws.end) > (self._last.segment, self._last.end):
+                        self._last = draws
                     if draws.begin == ends.get(draws.segment, 0):
                         ends[draws.segment] = draws.end
         return ends
@@ -134,13 +139,15 @@ class OwnedUnit:
     def go_along(self, clock: Callable[[], float]) -> None:
         """Takes minibatches of the stream as they come."""
         if self._course is None:
-            if self._is_torn(max([self.state.segment, *(self._ends or {})])):
-                raise Fatal(
-                    f"{self._state_at}: the state of chain {self.unit.number} does not go with its draws: a record of "
-                    "another writer has taken the place of one of them. Use a new spec name."
-                )
-            arguments = (self._spec, self._settings, self._bus, clock, self.unit, self.state, self._schemas)
-            self._course = StreamCourse(*arguments)
+            state, last = self.state, self._last
+            if self._is_torn(max([state.segment, *(self._ends or {})])):
+                lost = last is not None and (last.segment, last.end) > (state.segment, state.step)
+                state = stream.anew(self._settings, state, last) if lost and last else stream.following(state)
+                how = "begins anew, with a warm-up, after the events of its draws" if lost else "goes on"
+                said = (self._state_at, self.unit.number, state.segment, how)
+                log.warning("%s: state and draws of chain %d do not belong together: with segment %d it %s", *said)
+            arguments = (self._spec, self._settings, self._bus, clock, self.unit, state, self._schemas)
+            self._course = stream.StreamCourse(*arguments)
 
     def advance(self, shown: Shown | None) -> bool:
         """Does a part of what is left of the segment; False if there is nothing to do now. Raises Fatal."""

@@ -79,6 +79,18 @@ def test_a_chain_that_is_replaced_at_any_time_makes_the_same_draws() -> None:
     np.testing.assert_array_equal(rig.values(), expected(rig.spec, events))
 
 
+def test_a_chain_that_is_replaced_between_two_segments_makes_the_same_draws() -> None:
+    rig = SamplerRig(coin(**STREAM))
+    events = coins(4 * 40)
+    for begin in range(0, len(events), 16):  # segments end after 16, 28 and 40 steps of 4 events
+        rig.publish(events[begin : begin + 16])
+        sampler = rig.sampler()
+        rig.run(sampler, rounds=6)
+        sampler.close()
+    held = [block for block in rig.draws() if block.segment >= 1]
+    np.testing.assert_array_equal(np.concatenate([b.values for b in held]), expected(rig.spec, events)[6:])
+
+
 def test_partitions_are_taken_in_turn_and_new_ones_are_found() -> None:
     rig = SamplerRig(coin(2, **STREAM))
     for partition in range(2):
