@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Reader, Record
 from streaminfer.runtime import names
+from streaminfer.runtime.following.follower import MOST_IN_THE_WAY
 from streaminfer.runtime.intact import is_removal, value_of
+from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.sampling import stream
@@ -63,6 +65,8 @@ class OwnedUnit:
         """By segment, the step up to which its draws were on the topic at the restore; None after a commit."""
         self._last: Draws | None = None
         """The newest draws that were on the topic at the restore."""
+        self.in_the_way: list[InTheWay] = []
+        """Records of its state that the restore has stepped over."""
         self._course: Course | stream.StreamCourse | None = None
 
     def _fence(self) -> Owner:
@@ -103,6 +107,19 @@ class OwnedUnit:
                         ends[draws.segment] = draws.end
         return ends
 
+    @property
+    def newest(self) -> Segment | None:
+        """The newest segment that its state or its draws are of."""
+        found = [Segment(self.state.segment, self.state.frontier)] if self.state.segment != NO_SEGMENT else []
+        found += [] if self._last is None else [Segment(self._last.segment, self._last.frontier)]
+        return max(found, key=lambda each: each.number, default=None)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether state and draws of the newest segment do not belong together, so that the next owner ends it."""
+        newest = self.newest
+        return newest is not None and self._is_torn(newest.number)
+
     def _is_torn(self, segment: int) -> bool:
         """Whether state and draws of a segment do not belong together: junk has taken the place of one of them."""
         begun = self.state.segment == segment != NO_SEGMENT
@@ -119,6 +136,7 @@ class OwnedUnit:
                 "streaminfer, or with a schema registry that is not set here. Run that version, or set the registry."
             ) from error
         except WireError as error:
+            self.in_the_way = [*self.in_the_way, InTheWay(record, str(error))][-MOST_IN_THE_WAY:]
             log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
 
     def wants(self, segment: Segment) -> bool:
