@@ -11,12 +11,14 @@ import pytest
 from streaminfer.bus.protocol import Partition, Position
 from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.runtime import names
+from streaminfer.runtime.api import missing
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.prepared import Prepared
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.units import Span
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import DECLARED
 from tests.runtime.sampling.sampler_rig import SamplerRig, coin
 
 STREAM: dict[str, Any] = {
@@ -155,6 +157,15 @@ def test_a_master_that_comes_late_shows_the_newest_segment_that_is_complete() ->
     sampled = rig.snapshot().payload.sampled
     assert sampled is not None
     assert (sampled.shown.segment, sampled.shown.complete) == (1, True)
+
+
+def test_too_few_events_are_told_with_how_many_are_missing() -> None:
+    rig = SamplerRig(coin(**STREAM))
+    rig.publish(coins(4 * 3))
+    rig.run(rig.sampler(), rig.master())
+    said = missing.why(rig.spec, rig.bus, DECLARED) or ""
+    assert "have taken 3 of the 16 steps of their segment, one for each 4 events" in said
+    assert "the first draw is made after 6 steps: 52 events are missing" in said
 
 
 def test_draws_of_two_segments_stay_on_the_topic() -> None:
