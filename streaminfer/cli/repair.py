@@ -9,6 +9,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus, Fenced
+from streaminfer.cli import repair_sampled
 from streaminfer.cli.common import UsageError, add_bus, add_spec, bus_of
 from streaminfer.runtime import names
 from streaminfer.runtime.folding.shard import Shard
@@ -35,6 +36,8 @@ def command(options: argparse.Namespace) -> int:
         )
     with bus_of(options, spec, make=False) as bus:
         known = schemas.prepare(spec, bus)
+        if spec.sampling is not None:
+            return 0 if repair_sampled.repaired(spec, spec.sampling, bus, known, options.yes or _agreed) else 1
         left = [
             index
             for index in sorted(bus.ends(names.topic(spec, "posterior")))

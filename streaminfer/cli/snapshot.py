@@ -227,12 +227,12 @@ def heading(found: PosteriorSnapshot) -> str:
     name = found.name if found.key is None else f"{found.name} of {found.key}"
     n_epochs = found.spec.inference.n_epochs
     passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
-    return f"{name}: {how(found.spec)}, version {found.version}{passes}"
+    return f"{name}: {how(found.spec, found.exactness)}, version {found.version}{passes}"
 
 
-def how(spec: Spec) -> str:
+def how(spec: Spec, exactness: str | None = None) -> str:
     """The model, the method and how exact the posterior is."""
-    return f"{spec.kind} by {spec.inference.method}, {kind_of(spec).exactness(spec)}"
+    return f"{spec.kind} by {spec.inference.method}, {exactness or kind_of(spec).exactness(spec)}"
 
 
 def _topics(topics: AnyTopics) -> list[list[str]]:

@@ -12,7 +12,7 @@ from streaminfer.models.model import DomainError, Matrix
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.chains.table import kernel_for
-from streaminfer.sampling.pooled import pooling, score
+from streaminfer.sampling.pooled import pooling, score, trust
 from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.sampling.pooled.showing import Showing
 from streaminfer.sampling.pooled.shown import Sampled, Shown
@@ -112,6 +112,17 @@ def exactness(spec: Spec) -> str:
     return kernel_for(spec.inference.method, spec.target).exactness
 
 
+def faults(spec: Spec, snapshot: Snapshot) -> list[str]:
+    """Why the draws of a snapshot are not to be trusted."""
+    chains = 0 if spec.sampling is None else spec.sampling.chains
+    return trust.faults(sampled(snapshot).shown, chains)
+
+
+def exactness_of(spec: Spec, snapshot: Snapshot) -> str:
+    """The same of the draws that a snapshot shows: `unreliable` if they say little, whatever the method promises."""
+    return "unreliable" if faults(spec, snapshot) else exactness(spec)
+
+
 def described(spec: Spec, snapshot: Snapshot) -> Described:
     """What a manifest says beside its statistics; retained draws are in the place of natural parameters."""
-    return Described(spec.kind, DrawsPosterior.family, exactness(spec), sampled(snapshot).draws.ravel())
+    return Described(spec.kind, DrawsPosterior.family, exactness_of(spec, snapshot), sampled(snapshot).draws.ravel())

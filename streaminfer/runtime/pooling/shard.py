@@ -6,7 +6,7 @@ Restoring is reading again: the newest snapshot says which segments are fixed, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
@@ -14,6 +14,7 @@ from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.manifest import ManifestWriter
+from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.next_segment import Ends
@@ -39,8 +40,9 @@ class SampledShard:
 
     def __init__(
         self, spec: Spec, settings: Settings, bus: Bus, clock: Callable[[], float], metrics: MasterMetrics,
-        schemas: Schemas,
+        schemas: Schemas, start_over: bool = False,
     ) -> None:  # fmt: skip
+        """With `start_over` a posterior that has no whole snapshot left is made again from the draws that are there."""
         self._spec, self._settings, self._bus, self._metrics = spec, settings, bus, metrics
         self.partition = Partition(names.topic(spec, "posterior"), 0)
         self._owner = Owner(bus, names.master_writer(spec, 0), [self.partition])
@@ -52,6 +54,9 @@ class SampledShard:
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
+        self._start_over = start_over
+        self.in_the_way: list[InTheWay] = []
+        """What the restore stepped over; the next snapshot takes the place of it."""
         metrics.restores.inc()
 
     def restored(self) -> bool:
@@ -65,11 +70,22 @@ class SampledShard:
     def _restore(self, follower: Follower) -> None:
         found = follower.catch_up()
         self._owner.check_newest(follower.position)
+        if follower.unknown is not None:
+            raise obstacles.of_unknown_schema(follower.unknown)
+        self.in_the_way = follower.in_the_way
         if found is not None:
             self.published = self.snapshot = found
-        elif follower.in_the_way:
-            raise obstacles.nothing_whole(follower.in_the_way[-1])
+        elif self.in_the_way:
+            if not self._start_over:
+                raise obstacles.nothing_whole(self.in_the_way[-1])
+            # every version had a record of its own, so none was above the end of the log
+            self.published = self.snapshot = replace(self.published, version=follower.position)
         follower.close()
+
+    def begin_at(self, segments: Mapping[int, Segment], now_ms: int) -> None:
+        """The newest segments by subposterior that chains know of, for a snapshot that was lost."""
+        fixed = tuple(Fixed(j, each.number, each.spans, now_ms) for j, each in sorted(segments.items()))
+        self.snapshot = with_shown(self.snapshot, replace(sampled(self.snapshot).shown, segments=fixed))
 
     @property
     def dirty(self) -> bool:
@@ -168,15 +184,16 @@ class SampledShard:
         )
         self.snapshot = replace(self.snapshot, counts=counts, frontier=frontier)
 
-    def commit(self, member: Member, now_ms: int) -> None:
-        """Publishes the snapshot and the group's position in one transaction."""
+    def commit(self, member: Member | None, now_ms: int) -> None:
+        """Publishes the snapshot, and the position of the member's group if there is one, in one transaction."""
         self.verify()  # versions rise by one: none is left out because a broker has lost the one before
         shown = sampled(self.snapshot).shown
         shown = showing.with_progress(shown, self._gathered, self._reader.positions())
         snapshot = with_shown(self.snapshot, shown)
         snapshot = replace(snapshot, version=self.published.version + 1, created_at=now_ms)
         outputs = self._manifests.outputs(snapshot, described(self._spec, snapshot))
-        self._owner.commit(outputs, {self.partition: Position(snapshot.version)}, member)
+        positions = {} if member is None else {self.partition: Position(snapshot.version)}
+        self._owner.commit(outputs, positions, member)
         self.published = self.snapshot = snapshot
         self._metrics.tell(0, snapshot, snapshot.n_effective, scored=shown.n_scored > 0)
 

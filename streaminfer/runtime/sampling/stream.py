@@ -30,7 +30,7 @@ from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.states import NO_SEGMENT, SamplerState
+from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
 from streaminfer.sampling.units import Span, Unit
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
@@ -44,6 +44,28 @@ LOOK_S: Final = 1.0
 """Seconds between looks for new partitions and for the marks of `--until-idle`."""
 
 
+def following(state: SamplerState) -> SamplerState:
+    """The start of the next segment: the chain goes on where it is, without another warm-up."""
+    return replace(
+        state, segment=state.segment + 1, phase="draws", step=0, block=0, n_drawn=0, counters=Counters(),
+        setup=np.empty(0),
+    )  # fmt: skip
+
+
+def anew(settings: Settings, state: SamplerState, last: Draws) -> SamplerState:
+    """The start of a segment for a chain of which only draws are left: it warms up again, after the same events."""
+    return replace(
+        waiting(state.fingerprint, state.unit),
+        segment=last.segment + 1,
+        phase="warmup",
+        frontier=last.frontier,
+        n_events=last.n_events,
+        n_dead_lettered=last.n_dead_lettered,
+        n_lost=last.n_lost,
+        setup=packing.flatten(setting_up.of_stream(settings, True)),
+    )
+
+
 class StreamCourse:
     """From the state that a unit has on the bus."""
 
@@ -54,6 +76,8 @@ class StreamCourse:
         self._spec, self._settings, self._bus, self._clock, self._unit = spec, settings, bus, clock, unit
         self._target, self._format = spec.target, format_of(spec, schemas)
         self._topic = names.data_topic(spec)
+        if state.phase == "done":  # its owner has ended between two segments
+            state = following(state)
         self._state = state
         self._starts = {span.partition: span.start for span in state.frontier}
         self._tapes = {span.partition: self._tape(span.partition, span.end) for span in state.frontier}
@@ -63,6 +87,9 @@ class StreamCourse:
         self._counts = (state.n_events, state.n_dead_lettered, state.n_lost)
         self._letters: list[Output] = []
         self._segment = max(state.segment, 0)
+        anew = packing.flatten(setting_up.of_stream(settings, True))
+        self._warms_up = self._segment == 0 or np.array_equal(state.setup, anew)
+        """Whether the segment begins with a warm-up: the first one, or one of a chain that has begun anew."""
         self._chain: Chain | None = None
         self._drawn: list[Drawn] = []
         self._committed = (state.block, state.step)
@@ -167,7 +194,7 @@ class StreamCourse:
 
     def _step(self, density: PassingEvents) -> None:
         key = Key(self._settings.seed, "steps", self._unit.number, self._segment)
-        setup = setting_up.of_stream(self._settings, self._segment == 0)
+        setup = setting_up.of_stream(self._settings, self._warms_up)
         prepared = Prepared(density, self._settings, key, setup)
         if self._chain is None:
             self._chain = self._started(prepared)
@@ -187,7 +214,7 @@ class StreamCourse:
     def reached(self) -> SamplerState:
         """The state as it is now."""
         chain, (n_events, n_bad, n_lost) = self._chain, self._counts
-        setup = setting_up.of_stream(self._settings, self._segment == 0)
+        setup = setting_up.of_stream(self._settings, self._warms_up)
         spans = tuple(Span(i, self._starts[i], tape.begin) for i, tape in sorted(self._tapes.items()))
         now = replace(
             self._state,
@@ -230,9 +257,9 @@ class StreamCourse:
         self._state, self._drawn, self._moved = now, [], False
         self._committed = (now.block, now.step)
         if self._chain is not None and self._chain.done:
-            self._segment += 1
+            self._state = following(now)
+            self._segment, self._warms_up = self._state.segment, False
             self._chain = Chain("draws", 0, 0, 0, self._chain.state, Counters())
-            self._state = replace(now, segment=self._segment, step=0, block=0, n_drawn=0, phase="draws")
             self._committed = (0, 0)
 
     def close(self) -> None:
