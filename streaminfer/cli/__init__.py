@@ -52,17 +52,23 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(COMMANDS[options.command].command(options))
     except BAD_USAGE as error:
-        print(f"streaminfer: {error}", file=sys.stderr)
+        _complain(error)
         return 2
     except BrokenPipeError:
         # The reader of our output has gone; close it so that the interpreter does not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except FAILED as error:
-        print(f"streaminfer: {error}", file=sys.stderr)
+        _complain(error)
         return 1
     except KeyboardInterrupt:
         return 1
+
+
+def _complain(error: Exception) -> None:
+    """On standard error, each line with the program's name: a spec may have several problems."""
+    for line in str(error).split("\n"):
+        print(f"streaminfer: {line}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

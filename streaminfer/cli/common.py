@@ -14,7 +14,7 @@ from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
 from streaminfer.runtime.loading.readers import KINDS, STREAMED
 from streaminfer.runtime.patience import patiently
-from streaminfer.spec import Spec, advice
+from streaminfer.spec import Spec, warnings_of
 
 BUS_TIMEOUT: Final = 30
 """Seconds for which a command waits for a bus that does not answer."""
@@ -33,9 +33,9 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="the spec, a YAML file")
 
 
-def advise(spec: Spec, file: str) -> None:
+def warn(spec: Spec, file: str) -> None:
     """Says on standard error what a spec may say and its author may not want."""
-    for line in advice(spec):
+    for line in warnings_of(spec):
         print(f"streaminfer: warning: {file}: {line}", file=sys.stderr)
 
 

@@ -148,7 +148,9 @@ def _print(spec: Spec, draws: list[Draw]) -> None:
 
 def _columns(spec: Spec, draw: Draw) -> list[str]:
     """The names of the first numbers, as `snapshot` has them."""
-    labels = spec.model.labels
+    labels = dict(spec.model.labels)
+    if spec.words is not None:
+        labels["topics"] = ((), tuple(word.decode() for word in spec.target.words))
     names = (
         label_at(name, index, labels.get(name, ()))
         for name, value in draw.parameters.items()

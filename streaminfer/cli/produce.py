@@ -39,7 +39,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     names.own_data_topic(spec)
     check_file(options)
-    line = StatusLine()
+    line = StatusLine(at_once=False)
     with bus_of(options, spec) as bus:
         names.create_topics(spec, bus)
         _check_spec(spec, bus)

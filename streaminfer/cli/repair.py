@@ -9,6 +9,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus, Fenced
+from streaminfer.cli import repair_sampled
 from streaminfer.cli.common import UsageError, add_bus, add_spec, bus_of
 from streaminfer.runtime import names
 from streaminfer.runtime.folding.shard import Shard
@@ -29,9 +30,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     if not options.yes and not sys.stdin.isatty():
-        raise UsageError("repair: standard input is not a terminal, so nobody can confirm: add --yes")
+        raise UsageError(
+            "repair: nothing was changed: it asks before it changes anything, and standard input is not a terminal "
+            "that could answer. Run it in a terminal, or add --yes to change without a question"
+        )
     with bus_of(options, spec, make=False) as bus:
         known = schemas.prepare(spec, bus)
+        if spec.sampling is not None:
+            return 0 if repair_sampled.repaired(spec, spec.sampling, bus, known, options.yes or _agreed) else 1
         left = [
             index
             for index in sorted(bus.ends(names.topic(spec, "posterior")))

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.plurals import counted
+from streaminfer.sampling.pooled import trust
 from streaminfer.sampling.pooled.shown import Combination, Shown
 from streaminfer.sampling.settings import Settings
-
-HARDLY = 0.01
-"""Below this part of proposals a chain stands still."""
 
 
 def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
@@ -22,6 +20,8 @@ def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
     yield draws_line(shown, settings)
     if shown.combined is not None:
         yield from _combined(shown, shown.combined)
+    for fault in trust.faults(shown, settings.chains):
+        yield f"not to be trusted: {fault}"
     yield from _steps(shown, settings)
     if shown.cut:
         yield (
@@ -77,8 +77,6 @@ def _steps(shown: Shown, settings: Settings) -> Iterator[str]:
     """How the chains move."""
     if shown.acceptance is not None:
         yield f"{100 * shown.acceptance:.3g}% of proposals accepted"
-        if shown.acceptance < HARDLY:
-            yield "hardly any is, so these draws are not of the posterior: make inference.step smaller"
     if shown.size:
         bias = None if settings.step is None else settings.step.bias
         wrong = "" if bias is None else f", chosen so that variances are at most about {100 * bias:.3g}% wrong"

@@ -14,10 +14,14 @@ QUIET_INTERVAL = 5.0
 class StatusLine:
     """One line about work under way, on standard error."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, at_once: bool = True) -> None:
+        """`at_once`: whether the first line comes at once if output is not a terminal.
+
+        Otherwise work that takes less than an interval has only its last line.
+        """
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._shown_at = -QUIET_INTERVAL
+        self._shown_at = -QUIET_INTERVAL if at_once or self._live else time.monotonic()
         self._width = 0
 
     def show(self, text: str, last: bool = False) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from streaminfer.cli.common import add_bus, add_spec, advise, answering, reached, whole
+from streaminfer.cli.common import add_bus, add_spec, answering, reached, warn, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.health import Health, parse_address, serve
@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     address = parse_address(options.http) if options.http else None
     spec = load_spec(options.spec)
-    advise(spec, options.spec)
+    warn(spec, options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
     roles = needed(ROLES, spec)

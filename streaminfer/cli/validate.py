@@ -11,7 +11,7 @@ import json
 
 import yaml
 
-from streaminfer.cli.common import add_json, advise, print_json
+from streaminfer.cli.common import add_json, print_json, warn
 from streaminfer.spec import json_schema, load_spec
 
 
@@ -27,7 +27,7 @@ def command(options: argparse.Namespace) -> int:
         print_json(json_schema()) if options.json else print(json.dumps(json_schema(), indent=2))
         return 0
     spec = load_spec(options.spec)
-    advise(spec, options.spec)
+    warn(spec, options.spec)
     if options.json:
         print_json({"fingerprint": spec.fingerprint, "spec": spec.document})
     else:

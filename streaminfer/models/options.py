@@ -9,8 +9,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
+
+from streaminfer.models.did_you_mean import unknown_name
 
 
 class Problem(NamedTuple):
@@ -329,13 +330,6 @@ class Either:
 
     def json_schema(self) -> dict[str, Any]:
         return {"anyOf": [rule.json_schema() for rule in self.rules]}
-
-
-def unknown_name(name: str, names: Sequence[str], what: str) -> str:
-    """The rule an unknown name breaks, with the nearest right one if one is near."""
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    return f"is not a known {what}; {guess}known: {', '.join(names)}"
 
 
 def _fill(option: Option) -> Any:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.events import Field
-from streaminfer.models.options import Choice, Integer, Option, OptionsError, Pairs, Section, Text, unknown_name
+from streaminfer.models.options import Choice, Integer, Option, OptionsError, Pairs, Section, Text
 from streaminfer.spec.avro_schema import MAX_BYTES, SchemaError, check_fields, check_writable, derived, reduced
 
 FORMATS: Final = ("json", "avro", "rows")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from streaminfer.models.binary import regression
+from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel, Filter, Latent
 from streaminfer.models.options import Choice, Either, Integer, Option, OptionsError, Problem, Section
@@ -117,9 +118,11 @@ def checked(value: object, problems: list[Problem]) -> dict[str, Any]:
             given = option.rule.check(value[name], f"inference.{name}", wrong)
             problems += wrong or [_meaningless(name, given, method)]
     names = {option.name for option in EVERY.options}
+    listed = [option.name for option in (section if known else EVERY).options]
     for key in value:
         if key not in names:
-            EVERY.check({key: value[key]}, "inference", problems)
+            rule = unknown_name(str(key), listed, f"key with the method {method}" if known else "key")
+            problems.append(Problem(f"inference.{key}", rule, value[key]))
     options = section.check({k: v for k, v in value.items() if k in own}, "inference", problems)
     if options.get("linger_ms") is None:
         options["linger_ms"] = LINGER_MS

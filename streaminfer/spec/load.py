@@ -11,8 +11,9 @@ from typing import Any, Final
 import yaml
 
 from streaminfer.models import MODELS
+from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.lda.model import Lda
-from streaminfer.models.options import OptionsError, Problem, unknown_name
+from streaminfer.models.options import OptionsError, Problem
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
 from streaminfer.spec import own, sampler, words

@@ -12,7 +12,7 @@ from streaminfer.models.model import DomainError, Matrix
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.chains.table import kernel_for
-from streaminfer.sampling.pooled import pooling, score
+from streaminfer.sampling.pooled import pooling, score, trust
 from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.sampling.pooled.showing import Showing
 from streaminfer.sampling.pooled.shown import Sampled, Shown
@@ -112,16 +112,32 @@ def check(spec: Spec, snapshot: Snapshot) -> None:
 
 
 def exactness(spec: Spec, snapshot: Snapshot | None) -> str:
-    """`sampled`: draws of the posterior itself; `approximate`: of something near it.
+    """`sampled`: draws of the posterior itself; `approximate`: of something near it; `unreliable`: draws of a snapshot
+    that say little, whatever the method promises.
 
-    What is combined is near it, unless the exact density has corrected it.
+    What is combined is near the posterior, unless the exact density has corrected it.
     """
-    combined = None if snapshot is None else sampled(snapshot).shown.combined
-    if combined is not None:
-        return "sampled" if combined.corrected else "approximate"
-    if snapshot is None and spec.sampling is not None and spec.sampling.combine is not None:
+    if snapshot is not None:
+        combined = sampled(snapshot).shown.combined
+        if combined is not None:
+            return "sampled" if combined.corrected else "approximate"
+        if faults(spec, snapshot):
+            return "unreliable"
+    elif spec.sampling is not None and spec.sampling.combine is not None:
         return "approximate"
     return kernel_for(spec.inference.method, spec.target).exactness
+
+
+def faults(spec: Spec, snapshot: Snapshot) -> list[str]:
+    """Why the draws of a snapshot are not to be trusted."""
+    chains = 0 if spec.sampling is None else spec.sampling.chains
+    return trust.faults(sampled(snapshot).shown, chains)
+
+
+def warnings(spec: Spec, snapshot: Snapshot) -> list[str]:
+    """All that speaks against the draws of a snapshot."""
+    combined = sampled(snapshot).shown.combined
+    return [*faults(spec, snapshot), *(() if combined is None else combined.warnings)]
 
 
 def described(spec: Spec, snapshot: Snapshot) -> Described:

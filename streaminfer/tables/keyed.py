@@ -8,7 +8,7 @@ from typing import Final
 
 from streaminfer.spec import Spec
 from streaminfer.tables import passes
-from streaminfer.tables.pooled import model_of, pooled
+from streaminfer.tables.pooled_prior import model_of, pooled
 from streaminfer.tables.sizes import most_dirty
 from streaminfer.tables.table import Described
 from streaminfer.variational import fold, keyed

@@ -17,7 +17,7 @@ from streaminfer.spec.key import tape_bytes
 from streaminfer.tables import draws
 from streaminfer.tables.keyed import Keyed
 from streaminfer.tables.learning import KeyedLearning, Learning, SingleLearning, WhichShard, WordLearning
-from streaminfer.tables.pooled import model_of
+from streaminfer.tables.pooled_prior import model_of
 from streaminfer.tables.single import Single
 from streaminfer.tables.table import Table
 from streaminfer.tables.words import Words

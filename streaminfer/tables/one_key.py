@@ -7,7 +7,7 @@ from functools import reduce
 
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import require_proper
-from streaminfer.tables.pooled import model_of
+from streaminfer.tables.pooled_prior import model_of
 from streaminfer.variational.forgetting.decay import Clocks
 from streaminfer.variational.snapshot import Snapshot
 

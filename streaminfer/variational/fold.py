@@ -11,14 +11,14 @@ from typing import Final
 
 from streaminfer.models.model import AnyModel, Model
 from streaminfer.variational import epochs
-from streaminfer.variational.base import too_old
+from streaminfer.variational.admission import admit
 from streaminfer.variational.drift import watching
 from streaminfer.variational.drift.reaction import hastened
 from streaminfer.variational.forgetting.decay import Forgetting
 from streaminfer.variational.held import Held
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import adding, method_of
-from streaminfer.variational.outcomes import Outcome, place
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import PLAIN, Drift, Inference
 from streaminfer.variational.snapshot import Snapshot, dropped
 
@@ -49,16 +49,12 @@ def add(
     (see `reaction`). `fresh_from` is the oldest base on which a worker need not compute again (see `adding`).
     """
     method, taken = method_of(inference), snapshot
-    outcome = place(snapshot, increment, inference.n_epochs)
-    if outcome is Outcome.FOLDED and not method.fits(snapshot, increment):
-        outcome = Outcome.AHEAD
+    outcome = admit(
+        model, snapshot, increment, inference.n_epochs, lambda: method.fits(snapshot, increment), base_events
+    )
     if outcome is Outcome.FOLDED:
-        needs_base = model.needs_base and increment.n_events > 0
-        if needs_base and base_events is not None and too_old(model, snapshot.n_events, base_events):
-            outcome = Outcome.STALE_BASE
-        else:
-            now = _reacting(snapshot, forgetting, watch)
-            taken, outcome = method.fold(model, inference, snapshot, increment, fresh_from, now)
+        now = _reacting(snapshot, forgetting, watch)
+        taken, outcome = method.fold(model, inference, snapshot, increment, fresh_from, now)
     if not outcome.moved:
         return dropped(snapshot), outcome
     if forgetting is not None and (outcome is Outcome.REJECTED or not increment.n_events):

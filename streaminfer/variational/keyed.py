@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import AnyModel, Matrix, Vector, conjugate
+from streaminfer.variational.admission import place, within
 from streaminfer.variational.arena import NONE, Arena, Rows
 from streaminfer.variational.forgetting.decay import FLOOR, ByEvents, ByTime, Forgetting, halved
 from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.increment import ByKey, Increment
-from streaminfer.variational.outcomes import Outcome, place, within
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot, dropped
 
 Groups = NDArray[np.intp]

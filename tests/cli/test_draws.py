@@ -14,11 +14,14 @@ import xarray as xr
 from prometheus_client import CollectorRegistry
 
 from streaminfer import connect, fit, load_spec
+from streaminfer.cli import draws as draws_command
+from streaminfer.runtime.api.draws import Draw
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import needed
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.supervising.chains import Chains
 from streaminfer.services import ROLES
+from streaminfer.spec import parse_spec
 from tests.cli.conftest import Workplace
 from tests.faults.programs import wait_for
 
@@ -273,3 +276,11 @@ def test_validate_and_topics_of_a_sampler(workplace: Workplace, made: Made) -> N
     assert "one.draws" in listed
     assert "one.sampler-state" in listed
     assert "one.increments" not in listed
+
+
+def test_numbers_of_topics_are_named_by_their_words(tmp_path: Path) -> None:
+    model = {"kind": "lda", "field": "words", "topics": 2, "vocabulary": ["b", "a"]}
+    spec = parse_spec({"name": "topics", "model": model, "inference": {"method": "sgrld"}})
+    draw = Draw(0, 0, 0, 0, 1.0, None, {"topics": np.full((2, 2), 0.5)})
+    words = [word.decode() for word in spec.target.words]
+    assert draws_command._columns(spec, draw) == [f"topics[{k}, {word}]" for k in range(2) for word in words]

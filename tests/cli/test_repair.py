@@ -21,6 +21,8 @@ MEMOIZED = (
 )
 WORDS = "name: coins\ndata: {partitions: 1}\nmodel: {kind: lda, field: words, topics: 2}\ninference: {minibatch: 4}\n"
 WORD_PASSES = WORDS.replace("{minibatch: 4}", "{method: memoized, epochs: 2, minibatch: 4}")
+SAMPLED = PLAIN + "inference: {method: gibbs, chains: 2, draws: 50}\n"
+STREAM = PLAIN + "inference: {method: sgld, source: stream, chains: 2, minibatch: 1, draws: 4, warmup: 0, thin: 1}\n"
 DOCUMENTS = "".join(f'{{"words": ["a", "b", "w{i}"], "x": {i % 2}, "z": {i % 3}, "city": "a"}}\n' for i in range(9))
 EVENTS = "x,city\n" + "1,a\n0,b\n1,a\n" * 3
 
@@ -111,3 +113,50 @@ def test_it_asks_and_does_nothing_where_the_answer_is_no(
         assert opened.ends("coins.posterior") == before
     assert main(["repair", str(spec), *bus]) == 0
     assert "with 9 events, and read all later events again" in capsys.readouterr().out
+
+
+def test_nothing_is_in_the_way_of_chains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, bus = _up(tmp_path, SAMPLED)
+    capsys.readouterr()
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    assert capsys.readouterr().out == (
+        "coins.posterior-0: nothing to repair\n"
+        "coins.sampler-state-0: nothing to repair\ncoins.sampler-state-1: nothing to repair\n"
+    )
+
+
+@pytest.mark.parametrize("text", [SAMPLED, STREAM], ids=["segments", "stream"])
+def test_a_sampled_posterior_is_made_again_from_its_draws(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, bus = _up(tmp_path, text)
+    assert main(["draws", str(spec), "--json", *bus]) == 0
+    before = capsys.readouterr().out
+    _junk(tmp_path, b"manifest")
+    assert main(["up", str(spec), "--until-idle", *bus]) == 1
+    capsys.readouterr()
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    said = capsys.readouterr().out
+    assert "blocked by coins.posterior-0 offset " in said
+    assert "coins.posterior-0: done: make the posterior again from the draws that are still on the bus" in said
+    assert main(["up", str(spec), "--until-idle", *bus]) == 0
+    capsys.readouterr()
+    assert main(["draws", str(spec), "--json", *bus]) == 0
+    assert capsys.readouterr().out == before
+    assert main(["snapshot", str(spec), *bus]) == 0
+    assert "\n9 events;" in capsys.readouterr().out
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    assert capsys.readouterr().out.startswith("coins.posterior-0: nothing to repair\n")
+
+
+def test_it_says_what_a_sampler_does_about_a_state_that_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, bus = _up(tmp_path, SAMPLED)
+    _junk(tmp_path, b"part-0", "sampler-state")
+    capsys.readouterr()
+    assert main(["repair", str(spec), "--yes", *bus]) == 0
+    said = capsys.readouterr().out
+    assert "stepped over coins.sampler-state-0 offset " in said
+    assert "coins.sampler-state-0: its state and its draws on coins.draws-0 do not belong together." in said
+    assert "the sampler ends segment 0 and begins the next one\ncoins.sampler-state-1: nothing to repair\n" in said

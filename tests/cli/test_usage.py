@@ -70,6 +70,14 @@ def test_a_bad_spec_is_told_by_file_field_rule_and_value(
     assert line.endswith(f"(got {value})")
 
 
+def test_each_of_several_problems_is_a_line_with_the_name_of_the_program(workplace: Workplace) -> None:
+    bad = workplace.folder / "bad.yaml"
+    bad.write_text("{name: Coin, model: {kind: bernoulli, feild: y}}\n")
+    lines = fails(workplace, 2, "topics", bad, "--bus", workplace.url).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(f"streaminfer: {bad}: ") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

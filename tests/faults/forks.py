@@ -12,7 +12,7 @@ from tests.faults.programs import wait_for
 
 # A clean process forks the others: all have their imports at once, and none has this process's threads.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.faults.crashing", "tests.faults.chains"])
+FORKS.set_forkserver_preload(["tests.faults.crashing", "tests.faults.chains", "tests.faults.compiled"])
 
 
 class Forked:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streaminfer.models.model import Counting, conjugate, is_conjugate
-from streaminfer.variational.outcomes import within
+from streaminfer.variational.admission import within
 from tests.models.examples import EXAMPLES, Example, model_of
 
 CONJUGATE = [example for example in EXAMPLES if is_conjugate(model_of(example))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaminfer.runtime import incarnation
+from streaminfer.runtime import topic_identity
 from streaminfer.runtime.learning import worker
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.snapshot import Snapshot
@@ -88,7 +88,7 @@ def test_nothing_of_a_new_topic_is_learned() -> None:
 
 
 def test_services_that_never_look_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incarnation, "check", lambda *_: "the same")
+    monkeypatch.setattr(topic_identity, "check", lambda *_: "the same")
     shows_a_bug(lambda seed: RemadeWorld(seed).play(), FOUND_WITHIN, "events of another topic|nobody noticed")
 
 
@@ -98,5 +98,5 @@ def test_a_worker_that_leaves_it_to_the_master_is_found(monkeypatch: pytest.Monk
     class Blind:
         check = staticmethod(lambda *_: "")
 
-    monkeypatch.setattr(worker, "incarnation", Blind)
+    monkeypatch.setattr(worker, "topic_identity", Blind)
     shows_a_bug(lambda seed: RemadeWorld(seed).play(), FOUND_WITHIN, "events of another topic")

@@ -14,7 +14,7 @@ from tests.simulation.sampler_world import play
 from tests.simulation.schedules import in_parts
 from tests.simulation.subscribers import Wrong
 
-SCHEDULES, PART = 150, 50
+SCHEDULES, PART = 100, 50
 LONG_SCHEDULES = 5_000
 FOUND_WITHIN = 400
 """The rarest planted bug shows in more than 1 of 40 schedules: missing it by chance in so many has P < 1e-4."""

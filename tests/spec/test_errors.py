@@ -14,10 +14,10 @@ from tests.spec.documents import document
 NAMES = "a lower-case letter, then up to 39 letters, digits or hyphens"
 TOPICS = "1 to 249 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
 PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 200 characters, at most 16 names"
-INFERENCE = (
-    "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations, step, "
-    "population, epochs, seed, chains, draws, thin, warmup, segment, subposteriors, start, adapt, precondition, scan, "
-    "batches, source, control_variates, friction, noise, transition"
+SVB = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations"
+GIBBS = (
+    "method, linger_ms, snapshot_ms, snapshot_events, forget, seed, chains, draws, thin, warmup, segment, "
+    "subposteriors, start, scan"
 )
 METHODS = "svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, sgnht, sgrld"
 SAMPLERS = "mh or mala or gibbs or sgld or sghmc or sgnht"
@@ -120,8 +120,10 @@ CASES: list[tuple[dict[str, Any], str]] = [
      f"(got '{'.'.join('a' * 17)}')"),
     (document("linear_regression", data={"fields": {"aa": "x"}}), "data.fields.aa: is not a known field of the model; "
      "did you mean 'a'? known: a, b, y (got 'x')"),
-    (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key; did you mean 'minibatch'? "
-     f"known: {INFERENCE} (got 1)"),
+    (document(inference={"mini_batch": 1}), "inference.mini_batch: is not a known key with the method svb; "
+     f"did you mean 'minibatch'? known: {SVB} (got 1)"),
+    (document(inference={"method": "gibbs", "cains": 1}), "inference.cains: is not a known key with the method gibbs; "
+     f"did you mean 'chains'? known: {GIBBS} (got 1)"),
     (document(inference={"method": "SVB"}), f"inference.method: is not a known value; known: {METHODS} (got 'SVB')"),
     (document(inference={"epochs": 0}), "inference.epochs: must be a whole number at least 1 and at most 10000 "
      "(got 0)"),

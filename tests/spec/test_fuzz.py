@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streaminfer.spec import SpecError, load_spec, parse_spec
 from tests.spec.documents import FULL
 from tests.wire.budget import examples
-from tests.wire.mutation import mutated
+from tests.wire.mutation import arbitrary, mutated
 
 FILES = [
     b"name: demo\ndata: {format: json, partitions: 4}\nmodel:\n  kind: poisson\n  field: k\n  prior: {shape: 1}\n",
@@ -79,11 +79,12 @@ def test_nested_values(value: Any, kind: str, section: str) -> None:
 
 
 @examples("load_spec, arbitrary bytes")
-@given(data=st.binary(max_size=60))
-def test_arbitrary_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    with pytest.raises(SpecError):
-        load_spec(path)
+@given(files=arbitrary(max_size=60))
+def test_arbitrary_bytes(path: Path, files: tuple[bytes, ...]) -> None:
+    for data in files:
+        path.write_bytes(data)
+        with pytest.raises(SpecError):
+            load_spec(path)
 
 
 @examples("load_spec, mutated")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streaminfer.sampling.settings import Settings, StepRule
-from streaminfer.spec import advice, json_schema, parse_spec
+from streaminfer.spec import json_schema, parse_spec, warnings_of
 from streaminfer.spec.inference import MINIBATCH
 from tests.spec.sampled import MODELS, document, settings, spec
 
@@ -54,7 +54,7 @@ def test_the_filled_document_says_the_same_again(kind: str, method: str) -> None
     again = parse_spec(made.document)
     assert (again, again.fingerprint) == (made, made.fingerprint)
     assert None not in (made.document["inference"].get("step") or {"size": 1}).values()
-    assert advice(made) == []
+    assert warnings_of(made) == []
 
 
 def test_the_document_shows_the_filled_section() -> None:
@@ -110,7 +110,7 @@ def test_a_window_fits_every_model(kind: str, window: dict[str, float]) -> None:
 def test_a_diagonal_covariance_means_nothing_to_a_sampler() -> None:
     model = {**MODELS["logistic_regression"], "covariance": "diagonal"}
     made = parse_spec({"name": "demo", "model": model, "inference": {"method": "sgld"}})
-    assert advice(made) == []
+    assert warnings_of(made) == []
     assert made.inference.minibatch == MINIBATCH
 
 

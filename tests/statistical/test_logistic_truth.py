@@ -14,7 +14,7 @@ import pytest
 from scipy import special
 
 from streaminfer import fit
-from streaminfer.models.binary.sites import full
+from streaminfer.models.binary.local_steps import full
 from streaminfer.variational import base as bases
 from tests.models.examples import build
 from tests.statistical.importance import Distance, Truth, distance, truth

@@ -16,8 +16,8 @@ from streaminfer.runtime.api import sampled_fit
 from streaminfer.spec import parse_spec
 from tests.statistical.tables import table
 
-FILES = {"Phishing": ("phishing.csv", 1_250)}
-EXACT = {"draws": 10_000, "warmup": 1_000}
+FILES = {"Phishing": ("phishing.csv", 1_250), "MNIST": ("sevens_and_nines.csv.gz", 12_214)}
+EXACT = {"Phishing": {"draws": 10_000, "warmup": 1_000}, "MNIST": {"chains": 2, "draws": 15_000, "warmup": 1_000}}
 """Of the exact chains."""
 CELLS = [("Phishing", method) for method in ("mh", "gibbs", "sgld", "sghmc", "sgnht")]
 BATCHES = 200
@@ -43,7 +43,7 @@ def averaged(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def compared(name: str, method: str, **inference: Any) -> dict[str, np.ndarray]:
     """Of each weight: by how many deviations its mean is off, and the ratio of deviations; with their errors."""
-    exact = chains(name, "mala", **EXACT)
+    exact = chains(name, "mala", **EXACT[name])
     found = chains(name, method, **inference)
     mean, sd = exact.mean(axis=(0, 1)), exact.std(axis=(0, 1))
     (shift, error), (_, true_error) = (averaged((each - mean) / sd) for each in (found, exact))
@@ -63,3 +63,15 @@ def test_defaults_on_real_data(name: str, method: str) -> None:
     assert (found["shift"] < 0.05 + 5.5 * found["shift error"]).all()
     assert (np.abs(found["ratio"] - 1) < 0.05 + 5.5 * found["ratio error"]).all()
     assert found["shift error"].max() < 0.1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("method", ["sgnht", "sgld"])
+def test_images_of_raw_pixels(method: str) -> None:
+    """Weights of 49 pixels of very different use: the noise of gradients is large, and steps are short."""
+    found = compared("MNIST", method, chains=2)
+    assert (found["shift"] < 0.05 + 5.5 * found["shift error"]).all()
+    assert np.median(found["shift"]) < 0.15
+    assert (np.abs(found["ratio"] - 1) < 0.05 + 5.5 * found["ratio error"]).all()
+    assert np.median(found["shift error"]) < 0.1

@@ -7,7 +7,7 @@ import pytest
 
 from streaminfer import fit
 from streaminfer.spec import Drift
-from streaminfer.variational import epochs, fold, outcomes
+from streaminfer.variational import admission, epochs, fold
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.outcomes import Outcome
@@ -46,7 +46,7 @@ def at(epoch: int, position: int, end: int | None = 10, **fields: object) -> Sna
 def test_where_an_increment_stands_in_three_passes(
     snapshot: Snapshot, epoch: int, begin: int, end: int, expected: Outcome
 ) -> None:
-    assert outcomes.place(snapshot, change(1.0, epoch=epoch, begin=begin, end=end), 3) is expected
+    assert admission.place(snapshot, change(1.0, epoch=epoch, begin=begin, end=end), 3) is expected
 
 
 def test_a_pass_turns_when_all_partitions_are_at_its_end() -> None:
@@ -71,10 +71,10 @@ def test_a_partition_that_is_new_after_the_ends_were_fixed_waits_for_the_last_pa
     told = (snapshot.frontier.positions, snapshot.frontier.starts, snapshot.frontier.ends)
     assert told == ({0: 4, 1: 30}, {0: 0, 1: 30}, {0: 10, 1: 30})
     new = change(1.0, partition=1, begin=30, end=31, epoch=1)
-    assert outcomes.place(snapshot, new, 3) is Outcome.AHEAD
+    assert admission.place(snapshot, new, 3) is Outcome.AHEAD
     last = epochs.turned(changed(snapshot, positions={0: 10, 1: 30}), 3)
     assert (last.frontier.epoch, last.frontier.positions) == (2, {0: 0, 1: 30})
-    assert outcomes.place(last, changed(new, epoch=2), 3) is Outcome.FOLDED
+    assert admission.place(last, changed(new, epoch=2), 3) is Outcome.FOLDED
     assert epochs.counts(last, changed(new, epoch=2))
 
 
@@ -152,8 +152,8 @@ def test_an_increment_of_an_earlier_pass_changes_nothing(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["svi", "memoized"])
 def test_a_fold_that_does_not_look_at_the_epoch_is_found(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = fold.place
-    monkeypatch.setattr(fold, "place", lambda s, i, n=1: real(s, changed(i, epoch=s.frontier.epoch), n))
+    real = admission.place
+    monkeypatch.setattr(admission, "place", lambda s, i, n=1: real(s, changed(i, epoch=s.frontier.epoch), n))
     assert not np.allclose(*late(method))
 
 

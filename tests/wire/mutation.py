@@ -1,4 +1,4 @@
-"""Cheap mutations of valid messages: bits flipped, bytes cut out, valid pieces put in.
+"""Cheap messages: arbitrary bytes, and mutations of valid ones: bits flipped, bytes cut out, valid pieces put in.
 
 A draw of plain bytes is read as the edits, because drawing a structure costs more than decoding its message.
 """
@@ -9,10 +9,15 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from tests.wire.budget import BATCH
+from tests.wire.budget import BATCH, BUNDLE
 
 EDIT = 5
 """Bytes of one edit: its kind, place and content."""
+
+
+def arbitrary(max_size: int = 200) -> st.SearchStrategy[tuple[bytes, ...]]:
+    """BUNDLE messages of any bytes."""
+    return st.tuples(*[st.binary(max_size=max_size)] * BUNDLE)
 
 
 def mutated(messages: Sequence[bytes], pieces: Sequence[bytes] = ()) -> st.SearchStrategy[list[bytes]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from streaminfer.models.binary import logistic_normal, regression
+from streaminfer.models.binary.local_steps import links
 from streaminfer.models.binary.regression import LOCAL, BinaryRegression
 from streaminfer.models.binary.site_regression import SiteRegression
-from streaminfer.models.binary.sites import links
 from streaminfer.models.model import Vector
 from streaminfer.models.options import Choice, Option, Section
 

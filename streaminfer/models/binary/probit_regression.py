@@ -11,9 +11,9 @@ import numpy as np
 from streaminfer.families.special import log_ndtr
 from streaminfer.models.binary import regression
 from streaminfer.models.binary.gaussian_weights import DiagonalWeights
+from streaminfer.models.binary.local_steps import links, probit
 from streaminfer.models.binary.regression import LOCAL, BinaryPosterior
 from streaminfer.models.binary.site_regression import SiteRegression
-from streaminfer.models.binary.sites import links, probit
 from streaminfer.models.model import Absorbed, Matrix, Vector
 from streaminfer.models.options import Choice, Integer, Option, OptionsError, Section
 

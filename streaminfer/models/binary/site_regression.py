@@ -9,17 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from streaminfer.models.binary.gaussian_weights import DiagonalWeights, FullWeights
+from streaminfer.models.binary.local_steps import diagonal, full, quadrature
+from streaminfer.models.binary.local_steps.links import Link
 from streaminfer.models.binary.regression import BinaryPosterior, BinaryRegression
-from streaminfer.models.binary.sites import diagonal, full, quadrature
-from streaminfer.models.binary.sites.links import Link
 from streaminfer.models.model import Absorbed, Matrix, Vector
 
 
 @dataclass(frozen=True)
 class SiteRegression(BinaryRegression, ABC):
-    """A filter of minibatches: each event becomes a Gaussian site (see `sites`). By svi the sites are expected ones.
+    """A filter of minibatches: each event becomes a Gaussian site (see `local_steps`).
 
-    A site that is surer than it may be makes the next base too sure, and streaming compounds that into a wrong mean.
+    By svi the sites are expected ones. A site that is surer than it may be makes the next base too sure, and
+    streaming compounds that into a wrong mean.
     """
 
     exactness: ClassVar[str] = "approximate"

@@ -43,4 +43,5 @@ def of(sampled: Sampled, spec: Spec) -> dict[str, Any]:
 
 
 def _combined(found: Combination) -> dict[str, Any]:
-    return {**found._asdict(), "warnings": list(found.warnings)}
+    """Warnings are beside it."""
+    return {name: value for name, value in found._asdict().items() if name != "warnings"}

@@ -20,7 +20,7 @@ from streaminfer.runtime.api.frames import RowError, rows_of
 from streaminfer.runtime.plurals import counted
 from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.spec import Spec
-from streaminfer.tables.draws import topics_of
+from streaminfer.tables import draws
 from streaminfer.tables.kinds import kind_of
 from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.variational.lda.posterior import AnyTopics
@@ -110,14 +110,22 @@ class PosteriorSnapshot:
     def sampling(self) -> dict[str, Any] | None:
         """Which draws the posterior is made of, and what is under way; None if it is not made of draws."""
         found = self.snapshot.payload.sampled
-        return None if found is None else sampling_document.of(found, self.spec)
+        if found is None:
+            return None
+        warnings = draws.warnings(self.spec, self.snapshot)
+        return {**sampling_document.of(found, self.spec), "warnings": warnings}
+
+    @property
+    def exactness(self) -> str:
+        """`exact`, `bound`, `approximate` or `sampled`; `unreliable` if its draws are not to be trusted."""
+        return kind_of(self.spec).exactness(self.spec, self.snapshot)
 
     @cached_property
     def topics(self) -> AnyTopics | None:
         """The topics of lda; None of other models. Those of increments need all words, which are not in a snapshot."""
         if self._topics is not None or self.snapshot.payload.sampled is None:
             return self._topics
-        return topics_of(self.spec, self.snapshot)
+        return draws.topics_of(self.spec, self.snapshot)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -245,7 +253,7 @@ class PosteriorSnapshot:
             "n_unconverged": counts.n_unconverged,
             "n_dropped": counts.n_dropped,
             "staleness": counts.staleness,
-            "exactness": kind_of(self.spec).exactness(self.spec, snapshot),
+            "exactness": self.exactness,
             "method": self.spec.inference.method,
             "model": self.spec.kind,
             "family": self.posterior.family,

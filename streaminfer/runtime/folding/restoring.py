@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from streaminfer.bus.protocol import Bus, Output, Partition, Reader, Record
 from streaminfer.models.model import DomainError
 from streaminfer.runtime import names
-from streaminfer.runtime.folding.store import Store
+from streaminfer.runtime.folding.statistics_store import Store
 from streaminfer.runtime.following import manifests
 from streaminfer.runtime.following.follower import MOST_IN_THE_WAY
 from streaminfer.runtime.following.rows import decode, readable

@@ -10,11 +10,11 @@ from typing import Final
 
 from streaminfer.bus.partitioner import partition_of
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Record
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters.store import letter_output
 from streaminfer.runtime.folding.parts import Parts
 from streaminfer.runtime.folding.restoring import Restored, Restoring
-from streaminfer.runtime.folding.store import Store
+from streaminfer.runtime.folding.statistics_store import Store
 from streaminfer.runtime.following.rows import decode
 from streaminfer.runtime.intact import value_of
 from streaminfer.runtime.owning.manifest import ManifestWriter
@@ -126,7 +126,7 @@ class Shard:
         The topic's id is read first: workers would find a start wrong that belongs to another topic than the id.
         """
         before, again = self.snapshot, method_of(self._spec.inference).passes
-        topic_id = incarnation.check(self._spec, self._bus, [before])
+        topic_id = topic_identity.check(self._spec, self._bus, [before])
         self.snapshot = met = epochs.met(before, self._bus.starts(self._data), kept=again)
         frontier = met.frontier
         if self._spec.times_matter:

@@ -17,7 +17,7 @@ from streaminfer.runtime.patience import Teller
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.errors import Older, WireError
+from streaminfer.wire.errors import Older, UnknownSchema, WireError
 from streaminfer.wire.key_records import PREFIX
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,8 @@ class Follower:
         """The newest record that should belong to a snapshot and after which no whole one has come."""
         self.in_the_way: list[InTheWay] = []
         """Such records since the newest whole one, the last MOST_IN_THE_WAY."""
+        self.unknown: InTheWay | None = None
+        """One of them that is in a schema that this version does not know."""
 
     @property
     def position(self) -> int:
@@ -121,6 +123,8 @@ class Follower:
         except (WireError, DomainError) as error:
             self._teller.tell(f"{record.partition} offset {record.offset} is not a snapshot: {error}")
             self._keep(InTheWay(record, str(error)))
+            if isinstance(error, UnknownSchema):
+                self.unknown = self.in_the_way[-1]
             return None
         if snapshot is None:
             self._keep(InTheWay(record, "a part of a snapshot that is not complete"))
@@ -130,7 +134,7 @@ class Follower:
         self.in_the_way = [*self.in_the_way[1 - MOST_IN_THE_WAY :], found]
 
     def _forget(self) -> None:
-        self.unreadable, self.in_the_way = None, []
+        self.unreadable, self.unknown, self.in_the_way = None, None, []
 
     def close(self) -> None:
         self._reader.close()

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streaminfer.bus.protocol import Output, Unreadable
+from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.learning.visited_batches import VisitedBatches
-from streaminfer.runtime.reading import intake
+from streaminfer.runtime.reading import bad_events
 from streaminfer.runtime.reading.passes import Passes
 from streaminfer.runtime.reading.tape import Minibatch
 from streaminfer.runtime.service import Fatal
@@ -70,33 +69,27 @@ class Learner:
 
         `reached` is the time that its partition has reached before it, if times matter.
         """
-        records, faulty = batch.records, []
-        if Unreadable in set(map(type, records)):
-            faulty = [record for record in records if isinstance(record, Unreadable)]
-            records = [record for record in records if not isinstance(record, Unreadable)]
         by_position = self._forgetting is not None and self._forgetting.pane is not None
-        taken = intake.take(self._spec, self._format, records, by_position, reached)
-        buried = [store.letter_output(self._spec, records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
-        buried += [store.letter_output(self._spec, record, record.fault) for record in faulty]
-        n_bad = sum(bad.n_events for bad in taken.bad) + len(faulty)
+        judged = bad_events.judge(self._spec, self._format, batch.records, by_position, reached)
+        taken = judged.taken
         first = self._passes.is_first(batch)
-        buried = buried if first else []  # one that was sent again meanwhile must not come back
-        if len(records) > 1 and not self._learning.fits(taken.events):
+        if judged.n_readable > 1 and not self._learning.fits(taken.events):
             halves = _halves(batch)
             self._passes.check_whole(halves[0])
             return [each for half in halves for each in self.learn(half)]
+        letters = judged.letters(self._spec) if first else []  # one that was sent again meanwhile must not come back
         own = None if self._batches is None or first else self._batches.statistics(batch)
         given = Taken(taken.events, taken.places, taken.stamps)
         lessons = self._learning.learn(given, self._shards.blocks, not first, own)
         if not all(np.isfinite(lesson.payload.statistics).all() for lesson in lessons):
             raise Fatal(f"{batch.partition} [{batch.begin}, {batch.end}): its statistics are not finite; this is a bug")
         made = [
-            self._learning.dated(self._increment(batch, lesson, n_bad=n_bad, reached=taken.reached), given)
+            self._learning.dated(self._increment(batch, lesson, n_bad=judged.n_bad, reached=taken.reached), given)
             for lesson in lessons
         ]
         n_ahead = taken.n_ahead
         return [
-            Learned(shard, [] if shard else buried, each, 0 if shard else n_ahead) for shard, each in enumerate(made)
+            Learned(shard, [] if shard else letters, each, 0 if shard else n_ahead) for shard, each in enumerate(made)
         ]
 
     def lost(self, batch: Minibatch, n_lost: int) -> Increment:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.runtime.learning.learner import Learned, Learner
@@ -284,7 +284,7 @@ class Worker:
         The topic's id is looked at after the reading: so what was read is of the topic that the frontier belongs to.
         With an earlier look it might be of a topic that was made anew in between.
         """
-        incarnation.check(self._spec, self._bus, self._shards.snapshots)
+        topic_identity.check(self._spec, self._bus, self._shards.snapshots)
         store.publish(self._bus, [letter for each in learned for letter in each.letters])
         outputs, of = [], []
         for each in learned:

@@ -6,14 +6,15 @@ Restoring is reading again: the newest snapshot says which segments are fixed, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.manifest import ManifestWriter
+from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling import combined
 from streaminfer.runtime.pooling.asking import Asker
@@ -43,8 +44,9 @@ class SampledShard:
 
     def __init__(
         self, spec: Spec, settings: Settings, bus: Bus, clock: Callable[[], float], metrics: MasterMetrics,
-        schemas: Schemas,
+        schemas: Schemas, start_over: bool = False,
     ) -> None:  # fmt: skip
+        """With `start_over` a posterior that has no whole snapshot left is made again from the draws that are there."""
         self._spec, self._settings, self._bus, self._metrics, self._schemas = spec, settings, bus, metrics, schemas
         self.partition = Partition(names.topic(spec, "posterior"), 0)
         self._owned = Partition(names.master_topic(spec), 0)
@@ -58,6 +60,9 @@ class SampledShard:
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
+        self._start_over = start_over
+        self.in_the_way: list[InTheWay] = []
+        """What the restore stepped over; the next snapshot takes the place of it."""
         metrics.restores.inc()
 
     def _joins(self, clock: Callable[[], float], schemas: Schemas) -> Joining:
@@ -80,11 +85,22 @@ class SampledShard:
     def _restore(self, follower: Follower) -> None:
         found = follower.catch_up()
         self._owner.check_newest(follower.position)
+        if follower.unknown is not None:
+            raise obstacles.of_unknown_schema(follower.unknown)
+        self.in_the_way = follower.in_the_way
         if found is not None:
             self.published = self.snapshot = found
-        elif follower.in_the_way:
-            raise obstacles.nothing_whole(follower.in_the_way[-1])
+        elif self.in_the_way:
+            if not self._start_over:
+                raise obstacles.nothing_whole(self.in_the_way[-1])
+            # every version had a record of its own, so none was above the end of the log
+            self.published = self.snapshot = replace(self.published, version=follower.position)
         follower.close()
+
+    def begin_at(self, segments: Mapping[int, Segment], now_ms: int) -> None:
+        """The newest segments by subposterior that chains know of, for a snapshot that was lost."""
+        fixed = tuple(Fixed(j, each.number, each.spans, now_ms) for j, each in sorted(segments.items()))
+        self.snapshot = with_shown(self.snapshot, replace(sampled(self.snapshot).shown, segments=fixed))
 
     @property
     def dirty(self) -> bool:
@@ -110,7 +126,7 @@ class SampledShard:
 
     def _follow(self) -> None:
         """The segments of chains that go along the stream, as far as all of a subposterior have come."""
-        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        topic_id = topic_identity.check(self._spec, self._bus, [self.snapshot])
         reached = {j: self._gathered.followed(j) for j in range(self._settings.subposteriors)}
         fixed = tuple(Fixed(j, each.number, each.spans, 0) for j, each in reached.items() if each is not None)
         shown = sampled(self.snapshot).shown
@@ -126,7 +142,7 @@ class SampledShard:
 
     def _fix(self, now_ms: int) -> bool:
         """Whether a segment of a subposterior was due."""
-        topic_id = incarnation.check(self._spec, self._bus, [self.snapshot])
+        topic_id = topic_identity.check(self._spec, self._bus, [self.snapshot])
         held = {each.subposterior: each for each in sampled(self.snapshot).shown.segments}
         before, n_lost, any_cut = dict(held), 0, False
         for j in range(self._settings.subposteriors):
@@ -174,8 +190,8 @@ class SampledShard:
         )
         self.snapshot = replace(self.snapshot, counts=counts, frontier=frontier)
 
-    def commit(self, member: Member, now_ms: int) -> None:
-        """Publishes the snapshot and the group's position in one transaction."""
+    def commit(self, member: Member | None, now_ms: int) -> None:
+        """Publishes the snapshot, and the position of the member's group if there is one, in one transaction."""
         self.verify()  # versions rise by one: none is left out because a broker has lost the one before
         shown = sampled(self.snapshot).shown
         shown = showing.with_progress(shown, self._gathered, self._reader.positions())
@@ -184,7 +200,8 @@ class SampledShard:
         outputs = self._manifests.outputs(snapshot, described(self._spec, snapshot))
         if self._settings.combine is not None:
             outputs = [*combined.outputs(self._spec, self.published, snapshot, self._bus, self._schemas), *outputs]
-        self._owner.commit(outputs, {self._owned: Position(snapshot.version)}, member)
+        positions = {} if member is None else {self._owned: Position(snapshot.version)}
+        self._owner.commit(outputs, positions, member)
         self.published = self.snapshot = snapshot
         self._metrics.tell(0, snapshot, snapshot.n_effective, scored=shown.n_scored > 0)
 

@@ -1,1 +1,1 @@
-"""A member's data partitions as minibatches of checked events, with passes and losses."""
+"""A member's data partitions as minibatches of checked events, with bad events, passes and losses."""

@@ -15,7 +15,7 @@ from streaminfer.combining import answering
 from streaminfer.combining.answering import CannotAnswer, Slices
 from streaminfer.combining.questions import Answer, Asked, Question
 from streaminfer.models.model import Matrix
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import AnswersReader
@@ -201,7 +201,7 @@ class Answering:
     def _read(self, reply: _Reply, newest: Snapshot) -> Matrix | None:
         """The rows of a segment that no chain here works on, from scratch or the log; None before all are there."""
         if reply.rows is None:
-            topic_id, share = incarnation.check(self._spec, self._bus, [newest]), reply.share
+            topic_id, share = topic_identity.check(self._spec, self._bus, [newest]), reply.share
             of = (share.subposterior, self._settings.subposteriors)
             arguments = (self._spec, self._bus, self._target, of, share.of, topic_id, self._schemas)
             reply.rows = SegmentRows(*arguments)

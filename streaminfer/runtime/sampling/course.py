@@ -116,7 +116,8 @@ class Course:
             draws = None
             if shown is not None and shown.segment == work.segment.number - 1 and len(shown.draws):
                 draws = shown.draws
-            if work.about.n_dead_lettered == 0 and draws is None:
+            skips = "window_events" in (self._spec.inference.forget or {})
+            if work.about.n_dead_lettered == 0 and draws is None and not skips:
                 return False
             before = self._state.frontier
             self._news = NewEvents(self._spec, self._bus, work.segment, before, draws, self._schemas)

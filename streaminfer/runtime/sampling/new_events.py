@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix
+from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.sampling.segment_events import SegmentEvents
 from streaminfer.sampling.segments import Segment
@@ -17,15 +18,19 @@ from streaminfer.wire.avro import Schemas
 
 
 class NewEvents:
-    """Passes over the positions of a segment that come after those of another one."""
+    """Passes over the positions up to the end of a segment that come after another one, also those of neither."""
 
     def __init__(
         self, spec: Spec, bus: Bus, segment: Segment, before: Spans, draws: Matrix | None, schemas: Schemas
     ) -> None:
         """`draws` (n, D) are those of the segment before, under which new events are scored; None: they are not."""
         ends = {span.partition: span.end for span in before}
+        starts = bus.starts(names.data_topic(spec))  # windows may leave out positions that nobody has judged
         new = tuple(
-            Span(span.partition, max(span.start, ends.get(span.partition, 0)), span.end) for span in segment.spans
+            Span(
+                each.partition, min(max(starts.get(each.partition, 0), ends.get(each.partition, 0)), each.end), each.end
+            )
+            for each in segment.spans
         )
         self._bus = bus
         self._scored = None if draws is None else scorer_of(spec, draws)

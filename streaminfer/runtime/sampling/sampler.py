@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Partition, Poll
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.answering import Answering, can_be_asked
@@ -175,7 +175,7 @@ class Sampler:
         if work is None or work.segment != segment:
             if work is not None:
                 work.close()
-            topic_id = incarnation.check(self._spec, self._bus, [newest])
+            topic_id = topic_identity.check(self._spec, self._bus, [newest])
             arguments = (self._spec, self._settings, self._bus, self._target, unit.unit, segment, topic_id)
             work = self._work[subposterior] = SegmentWork(*arguments, self._schemas)
             log.info("segment %d: %s positions", segment.number, f"{segment.size:,}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Record, Unreadable
+from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Record
 from streaminfer.models.events import Events
 from streaminfer.models.model import Vector
 from streaminfer.runtime import names
-from streaminfer.runtime.dead_letters import store
-from streaminfer.runtime.reading import intake
+from streaminfer.runtime.reading import bad_events
 from streaminfer.sampling.units import Span, Spans
 from streaminfer.spec import Spec
 from streaminfer.variational.forgetting.reached import Reached
@@ -91,20 +90,11 @@ class SegmentEvents:
         self.close()
 
     def _taken(self, records: list[Record]) -> Read:
-        faulty = [record for record in records if isinstance(record, Unreadable)]
-        readable = [record for record in records if not isinstance(record, Unreadable)]
-        taken = intake.take(self._spec, self._format, readable, False, self._reached)
+        judged = bad_events.judge(self._spec, self._format, records, False, self._reached)
+        taken = judged.taken
         self._reached = taken.reached
-        bad = [(readable[each.place], each.reason, each.rest) for each in taken.bad]
-        bad += [(record, record.fault, None) for record in faulty]
-        since = self._letters_from
-        letters = [
-            store.letter_output(self._spec, record, reason, rest)
-            for record, reason, rest in bad
-            if since is not None and record.offset >= since.get(record.partition.index, 0)
-        ]
-        n_bad = sum(each.n_events for each in taken.bad) + len(faulty)
-        return Read(taken.events, taken.places, letters, n_bad)
+        letters = [] if self._letters_from is None else judged.letters(self._spec, self._letters_from)
+        return Read(taken.events, taken.places, letters, judged.n_bad)
 
     def close(self) -> None:
         if self._reader is not None:

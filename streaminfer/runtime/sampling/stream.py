@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader, Unreadable
+from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition, Reader
 from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.models.targets.reading import reading_of
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
-from streaminfer.runtime.reading import intake
+from streaminfer.runtime.reading import bad_events
 from streaminfer.runtime.reading.tape import Minibatch, Tape
 from streaminfer.runtime.sampling.course import Shown
 from streaminfer.runtime.service import Fatal
@@ -30,7 +30,7 @@ from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.states import NO_SEGMENT, SamplerState
+from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
 from streaminfer.sampling.units import Span, Unit
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
@@ -44,6 +44,28 @@ LOOK_S: Final = 1.0
 """Seconds between looks for new partitions and for the marks of `--until-idle`."""
 
 
+def following(state: SamplerState) -> SamplerState:
+    """The start of the next segment: the chain goes on where it is, without another warm-up."""
+    return replace(
+        state, segment=state.segment + 1, phase="draws", step=0, block=0, n_drawn=0, counters=Counters(),
+        setup=np.empty(0),
+    )  # fmt: skip
+
+
+def anew(settings: Settings, state: SamplerState, last: Draws) -> SamplerState:
+    """The start of a segment for a chain of which only draws are left: it warms up again, after the same events."""
+    return replace(
+        waiting(state.fingerprint, state.unit),
+        segment=last.segment + 1,
+        phase="warmup",
+        frontier=last.frontier,
+        n_events=last.n_events,
+        n_dead_lettered=last.n_dead_lettered,
+        n_lost=last.n_lost,
+        setup=packing.flatten(setting_up.of_stream(settings, True)),
+    )
+
+
 class StreamCourse:
     """From the state that a unit has on the bus."""
 
@@ -54,6 +76,8 @@ class StreamCourse:
         self._spec, self._settings, self._bus, self._clock, self._unit = spec, settings, bus, clock, unit
         self._target, self._format = spec.target, format_of(spec, schemas)
         self._topic = names.data_topic(spec)
+        if state.phase == "done":  # its owner has ended between two segments
+            state = following(state)
         self._state = state
         self._starts = {span.partition: span.start for span in state.frontier}
         self._tapes = {span.partition: self._tape(span.partition, span.end) for span in state.frontier}
@@ -63,6 +87,9 @@ class StreamCourse:
         self._counts = (state.n_events, state.n_dead_lettered, state.n_lost)
         self._letters: list[Output] = []
         self._segment = max(state.segment, 0)
+        anew = packing.flatten(setting_up.of_stream(settings, True))
+        self._warms_up = self._segment == 0 or np.array_equal(state.setup, anew)
+        """Whether the segment begins with a warm-up: the first one, or one of a chain that has begun anew."""
         self._chain: Chain | None = None
         self._drawn: list[Drawn] = []
         self._committed = (state.block, state.step)
@@ -154,16 +181,12 @@ class StreamCourse:
     def _take(self, batch: Minibatch) -> None:
         """One step by the good events of a minibatch; the bad ones get dead letters, which chain 0 writes."""
         self._moved = True
-        readable = [record for record in batch.records if not isinstance(record, Unreadable)]
-        faulty = [record for record in batch.records if isinstance(record, Unreadable)]
-        taken = intake.take(self._spec, self._format, readable)
+        judged = bad_events.judge(self._spec, self._format, batch.records)
         if self._unit.chain == 0:
-            self._letters += [store.letter_output(self._spec, readable[b.place], b.reason, b.rest) for b in taken.bad]
-            self._letters += [store.letter_output(self._spec, record, record.fault) for record in faulty]
+            self._letters += judged.letters(self._spec)
         n_events, n_bad, n_lost = self._counts
-        events = taken.events
-        n_bad += sum(bad.n_events for bad in taken.bad) + len(faulty)
-        self._counts = (n_events + events.n, n_bad, n_lost)
+        events = judged.taken.events
+        self._counts = (n_events + events.n, n_bad + judged.n_bad, n_lost)
         if events.n:
             rows = np.ascontiguousarray(reading_of(self._target).rows(self._target, events))
             total = max(self._settings.population or 0, self._counts[0])
@@ -171,7 +194,7 @@ class StreamCourse:
 
     def _step(self, density: PassingEvents) -> None:
         key = Key(self._settings.seed, "steps", self._unit.number, self._segment)
-        setup = setting_up.of_stream(self._settings, self._segment == 0)
+        setup = setting_up.of_stream(self._settings, self._warms_up)
         prepared = Prepared(density, self._settings, key, setup)
         if self._chain is None:
             self._chain = self._started(prepared)
@@ -191,7 +214,7 @@ class StreamCourse:
     def reached(self) -> SamplerState:
         """The state as it is now."""
         chain, (n_events, n_bad, n_lost) = self._chain, self._counts
-        setup = setting_up.of_stream(self._settings, self._segment == 0)
+        setup = setting_up.of_stream(self._settings, self._warms_up)
         spans = tuple(Span(i, self._starts[i], tape.begin) for i, tape in sorted(self._tapes.items()))
         now = replace(
             self._state,
@@ -225,7 +248,7 @@ class StreamCourse:
 
     def before_commit(self) -> None:
         """Dead letters are durable before the state that passes them; what was read is of the topic that it says."""
-        incarnation.check_ids(self._spec, self._bus, [self._state.topic_id])
+        topic_identity.check_ids(self._spec, self._bus, [self._state.topic_id])
         store.publish(self._bus, self._letters)
         self._letters = []
 
@@ -234,9 +257,9 @@ class StreamCourse:
         self._state, self._drawn, self._moved = now, [], False
         self._committed = (now.block, now.step)
         if self._chain is not None and self._chain.done:
-            self._segment += 1
+            self._state = following(now)
+            self._segment, self._warms_up = self._state.segment, False
             self._chain = Chain("draws", 0, 0, 0, self._chain.state, Counters())
-            self._state = replace(now, segment=self._segment, step=0, block=0, n_drawn=0, phase="draws")
             self._committed = (0, 0)
 
     def close(self) -> None:

@@ -14,14 +14,17 @@ from typing import Any, Final
 from streaminfer.bus.protocol import Bus, Member, Output, Partition, Position, Reader, Record
 from streaminfer.combining.questions import Answer
 from streaminfer.runtime import names
+from streaminfer.runtime.following.follower import MOST_IN_THE_WAY
 from streaminfer.runtime.intact import is_removal, value_of
+from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
+from streaminfer.runtime.sampling import stream
 from streaminfer.runtime.sampling.course import Course, Shown
 from streaminfer.runtime.sampling.segment_work import SegmentWork
-from streaminfer.runtime.sampling.stream import StreamCourse
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling import flat
+from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
@@ -62,7 +65,11 @@ class OwnedUnit:
         """The token of the set-up that the bus has."""
         self._ends: dict[int, int] | None = None
         """By segment, the step up to which its draws were on the topic at the restore; None after a commit."""
-        self._course: Course | StreamCourse | None = None
+        self._last: Draws | None = None
+        """The newest draws that were on the topic at the restore."""
+        self.in_the_way: list[InTheWay] = []
+        """Records of its state that the restore has stepped over."""
+        self._course: Course | stream.StreamCourse | None = None
 
     def _fence(self) -> Owner:
         """Shuts out the owner before: what is restored after it can no longer change."""
@@ -96,9 +103,24 @@ class OwnedUnit:
         with closing(DrawsReader(*arguments)) as reader:
             while not reader.at_end():
                 for _, draws in reader.poll(0.5):
+                    if self._last is None or (draws.segment, draws.end) > (self._last.segment, self._last.end):
+                        self._last = draws
                     if draws.begin == ends.get(draws.segment, 0):
                         ends[draws.segment] = draws.end
         return ends
+
+    @property
+    def newest(self) -> Segment | None:
+        """The newest segment that its state or its draws are of."""
+        found = [Segment(self.state.segment, self.state.frontier)] if self.state.segment != NO_SEGMENT else []
+        found += [] if self._last is None else [Segment(self._last.segment, self._last.frontier)]
+        return max(found, key=lambda each: each.number, default=None)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether state and draws of the newest segment do not belong together, so that the next owner ends it."""
+        newest = self.newest
+        return newest is not None and self._is_torn(newest.number)
 
     def _is_torn(self, segment: int) -> bool:
         """Whether state and draws of a segment do not belong together: junk has taken the place of one of them."""
@@ -116,6 +138,7 @@ class OwnedUnit:
                 "streaminfer, or with a schema registry that is not set here. Run that version, or set the registry."
             ) from error
         except WireError as error:
+            self.in_the_way = [*self.in_the_way, InTheWay(record, str(error))][-MOST_IN_THE_WAY:]
             log.warning("%s offset %d is ignored: %s", record.partition, record.offset, error)
 
     def wants(self, segment: Segment) -> bool:
@@ -136,13 +159,15 @@ class OwnedUnit:
     def go_along(self, clock: Callable[[], float]) -> None:
         """Takes minibatches of the stream as they come."""
         if self._course is None:
-            if self._is_torn(max([self.state.segment, *(self._ends or {})])):
-                raise Fatal(
-                    f"{self._state_at}: the state of chain {self.unit.number} does not go with its draws: a record of "
-                    "another writer has taken the place of one of them. Use a new spec name."
-                )
-            arguments = (self._spec, self._settings, self._bus, clock, self.unit, self.state, self._schemas)
-            self._course = StreamCourse(*arguments)
+            state, last = self.state, self._last
+            if self._is_torn(max([state.segment, *(self._ends or {})])):
+                lost = last is not None and (last.segment, last.end) > (state.segment, state.step)
+                state = stream.anew(self._settings, state, last) if lost and last else stream.following(state)
+                how = "begins anew, with a warm-up, after the events of its draws" if lost else "goes on"
+                said = (self._state_at, self.unit.number, state.segment, how)
+                log.warning("%s: state and draws of chain %d do not belong together: with segment %d it %s", *said)
+            arguments = (self._spec, self._settings, self._bus, clock, self.unit, state, self._schemas)
+            self._course = stream.StreamCourse(*arguments)
 
     def advance(self, shown: Shown | None) -> bool:
         """Does a part of what is left of the segment; False if there is nothing to do now. Raises Fatal."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, BusError, Unavailable
-from streaminfer.runtime import incarnation, names
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.tally import Tally
 from streaminfer.runtime.following.shards import Shards
@@ -69,7 +69,7 @@ class Job:
         self._behind = 0
         self.follower = Shards(spec, bus, ids)
         self._before = self.follower.catch_up()
-        incarnation.check(spec, bus, self.follower.snapshots)
+        topic_identity.check(spec, bus, self.follower.snapshots)
         self._letters = bus.ends(names.topic(spec, "dead-letters"))
         self._chains = None if spec.sampling is None else Chains(spec, spec.sampling, bus, ids)
         self.supervisor = Supervisor(children)

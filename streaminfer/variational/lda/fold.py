@@ -9,8 +9,8 @@ import numpy as np
 
 from streaminfer.models.model import AnyModel, Matrix, Vector
 from streaminfer.variational import epochs
+from streaminfer.variational.admission import admit
 from streaminfer.variational.arena import NONE, Arena, Rows
-from streaminfer.variational.base import too_old
 from streaminfer.variational.fold import accounted
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.lda.batches import Batch, BatchPlace
@@ -27,7 +27,7 @@ from streaminfer.variational.lda.words import (
 )
 from streaminfer.variational.methods import memoized
 from streaminfer.variational.methods.blend import TAIL
-from streaminfer.variational.outcomes import Outcome, place
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import Drift, Inference
 from streaminfer.variational.snapshot import Snapshot, dropped
 
@@ -52,12 +52,13 @@ def add(
     its words belong to this shard.
     """
     snapshot = block.snapshot
-    outcome = place(snapshot, increment, inference.n_epochs)
-    if outcome is Outcome.FOLDED and block.batches is not None:
-        begins = block.batches.begins(increment.provenance.partition)
-        outcome = outcome if memoized.fits(begins, snapshot, increment) else Outcome.AHEAD
-    if outcome is Outcome.FOLDED and increment.n_events and base_events is not None:
-        outcome = Outcome.STALE_BASE if too_old(model, snapshot.n_events, base_events) else outcome
+
+    def fits() -> bool:
+        if block.batches is None:
+            return True
+        return memoized.fits(block.batches.begins(increment.provenance.partition), snapshot, increment)
+
+    outcome = admit(model, snapshot, increment, inference.n_epochs, fits, base_events)
     keys = increment.payload.keys
     if outcome is not Outcome.FOLDED or keys is None:
         return dropped(snapshot), outcome

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import DomainError, Model
+from streaminfer.variational.admission import proper, within
 from streaminfer.variational.forgetting.decay import Clocks, Forgetting, total
 from streaminfer.variational.held import Held
 from streaminfer.variational.increment import Increment
-from streaminfer.variational.outcomes import Outcome, proper, within
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import Inference
 from streaminfer.variational.snapshot import Snapshot
 

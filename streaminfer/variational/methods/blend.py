@@ -16,10 +16,11 @@ from typing import Final
 
 from streaminfer.models.model import Model, Vector
 from streaminfer.variational import epochs
+from streaminfer.variational.admission import proper
 from streaminfer.variational.forgetting.decay import Forgetting
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.methods import tail_average
-from streaminfer.variational.outcomes import Outcome, proper
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import Inference
 from streaminfer.variational.snapshot import Snapshot
 

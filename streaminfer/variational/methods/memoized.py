@@ -16,12 +16,13 @@ from typing import Any, Final
 from streaminfer.models.model import DomainError, Filter, Matrix, Model, Vector
 from streaminfer.models.options import OptionsError
 from streaminfer.variational import epochs, tree
+from streaminfer.variational.admission import proper
 from streaminfer.variational.base import Base, cavity
 from streaminfer.variational.forgetting.decay import Forgetting
 from streaminfer.variational.increment import Increment, Pane
 from streaminfer.variational.methods import svb, svi
 from streaminfer.variational.methods.svb import Step
-from streaminfer.variational.outcomes import Outcome, proper
+from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import Inference
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.variational.tree import Tree

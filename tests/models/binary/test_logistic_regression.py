@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
+from streaminfer.models.binary.local_steps import diagonal, mode
 from streaminfer.models.binary.logistic_bound import BoundLogisticRegression
-from streaminfer.models.binary.sites import diagonal, mode
 from streaminfer.models.model import Filter, Latent
 from streaminfer.models.options import OptionsError
 from streaminfer.spec import parse_spec
 from streaminfer.variational import base as bases
 from streaminfer.variational.methods import svb
-from tests.models.binary.sites.tilted import LINKS, expectations
+from tests.models.binary.local_steps.tilted import LINKS, expectations
 from tests.models.examples import build
 
 PRIOR = {"mean": [0.4, -0.3, 0.2], "precision": [0.5, 2.0], "intercept_precision": 0.1}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from streaminfer.models.binary.sites import probit as probit_sites
-from streaminfer.models.binary.sites.probit import Ratios, ratios
+from streaminfer.models.binary.local_steps import probit as probit_sites
+from streaminfer.models.binary.local_steps.probit import Ratios, ratios
 from streaminfer.variational import fold, methods
 from streaminfer.variational.forgetting import rules
 from streaminfer.variational.methods import svb

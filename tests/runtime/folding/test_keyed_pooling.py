@@ -75,7 +75,7 @@ def test_a_restart_does_not_postpone_the_next_fit() -> None:
 
 def test_at_most_a_thousand_keys_decide_a_pooled_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("streaminfer.tables.pooled.MAX_POOLED", 5)
+    monkeypatch.setattr("streaminfer.tables.pooled_prior.MAX_POOLED", 5)
     monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
     rig, _ = pooled_rig("poisson", n_keys=9)
     assert [len(rows) for rows in seen] == [5]
@@ -87,7 +87,7 @@ def test_the_statistics_that_decide_a_pooled_prior_are_bounded(
     numbers: int, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr("streaminfer.tables.pooled.MAX_POOLED_NUMBERS", numbers)
+    monkeypatch.setattr("streaminfer.tables.pooled_prior.MAX_POOLED_NUMBERS", numbers)
     monkeypatch.setattr(Poisson, "pooled", lambda self, rows: seen.append(rows) or self)
     pooled_rig("poisson", n_keys=9)
     assert [rows.shape for rows in seen] == [(keys, 3)]
@@ -130,7 +130,7 @@ CADENCES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("kind", FULL)
 def test_the_prior_of_all_events_does_not_depend_on_timing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not depend on what is killed either; and only some of the keys decide it."""
-    monkeypatch.setattr("streaminfer.tables.pooled.MAX_POOLED", 15)
+    monkeypatch.setattr("streaminfer.tables.pooled_prior.MAX_POOLED", 15)
     rng = random.Random(5)
     shift = {f"c{i}": rng.gauss(0, 2) for i in range(25)}
     sent: Sent = []

@@ -12,7 +12,7 @@ from streaminfer import fit
 from streaminfer.bus.protocol import Output
 from streaminfer.cli.snapshot import print_summary
 from streaminfer.runtime import names
-from streaminfer.runtime.folding import store
+from streaminfer.runtime.folding import statistics_store
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
 from streaminfer.tables import kinds, learning, words
@@ -133,8 +133,8 @@ def test_batches_are_restored_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     rig, rows = WordRig(spec_of("memoized")), documents(80)
     rig.send_rows(rows)
     settled(rig, rig.master(), rig.worker())
-    monkeypatch.setattr(store, "STEP_BYTES", 1)
-    monkeypatch.setattr(store, "STEP", 1)
+    monkeypatch.setattr(statistics_store, "STEP_BYTES", 1)
+    monkeypatch.setattr(statistics_store, "STEP", 1)
     rig.clock.advance(30)
     master = rig.master()
     rig.run(master, rounds=12)

@@ -131,16 +131,52 @@ def test_junk_in_the_place_of_a_record_of_a_chain_cuts_its_segment(short: str, k
     assert rig.snapshot().n_events == len(COINS)
 
 
-def test_junk_in_the_place_of_the_state_of_a_stream_is_told() -> None:
-    rig = SamplerRig(
-        coin(method="sgld", source="stream", minibatch=4, draws=6, warmup=2, thin=1, step={"size": 0.05}),
-    )
-    rig.publish(COINS)
+STREAM = {"method": "sgld", "source": "stream", "minibatch": 4, "draws": 6, "warmup": 2, "thin": 1}
+PLACES = [("sampler-state", b"part-0"), ("draws", b"0/1/0"), ("draws", b"0/2/0")]
+
+
+@pytest.mark.parametrize(("short", "key"), PLACES)
+def test_junk_in_the_place_of_a_record_of_a_stream_begins_its_next_segment(short: str, key: bytes) -> None:
+    """No event counts twice or not at all, and no dead letter is written twice."""
+    rig = SamplerRig(coin(**STREAM, step={"size": 0.05}))
+    rig.publish([*COINS, {"y": "bad"}, *COINS, *COINS[:3]])
     sampler = rig.sampler()
     rig.run(sampler)
     sampler.close()
-    topic = names.topic(rig.spec, "sampler-state")
-    rig.bus.publish([Output(topic, JUNK, b"part-0", 0)])
+    before, topic = rig.draws()[-1], names.topic(rig.spec, short)
+    assert (before.segment, before.frontier[0].end) == (2, 64)
+    rig.bus.publish([Output(topic, JUNK, key, 0)])
     rig.broker.compact(topic)
-    with pytest.raises(Fatal, match="does not go with its draws"):
-        rig.run(rig.sampler())
+    rig.publish([*COINS, {"y": "worse"}, *COINS, *COINS[:3]])
+    services = rig.sampler(), rig.master()
+    rig.run(*services)
+    after = rig.draws()[-1]
+    assert after.segment > before.segment
+    assert (after.frontier[0].end, after.n_events, after.n_dead_lettered) == (128, 126, 2)
+    assert len(rig.records("dead-letters")) == 2
+    assert complete(rig)
+    assert rig.snapshot().n_events == 126
+
+
+def test_a_stream_that_lost_its_state_warms_up_again_also_if_it_is_killed_meanwhile() -> None:
+    drawn = []
+    for kill in (False, True):
+        rig = SamplerRig(coin(**STREAM | {"warmup": 5}, step={"size": 0.05}))
+        rig.publish(COINS[:20])
+        sampler = rig.sampler()
+        rig.run(sampler)
+        sampler.close()
+        rig.bus.publish([Output(names.topic(rig.spec, "sampler-state"), JUNK, b"part-0", 0)])
+        rig.broker.compact(names.topic(rig.spec, "sampler-state"))
+        for i in range(0, 40, 8):
+            rig.publish([{"y": 1}] * 8)
+            sampler = rig.sampler() if kill or i == 0 else sampler
+            rig.run(sampler)
+            if kill:
+                sampler.close()
+        drawn.append([block for block in rig.draws() if block.segment == 1])
+    for blocks in drawn:
+        assert sum(len(block.weights) for block in blocks) == 5
+        assert blocks[-1].end == 10
+    one, other = (np.concatenate([block.values for block in blocks]) for blocks in drawn)
+    np.testing.assert_array_equal(one, other)

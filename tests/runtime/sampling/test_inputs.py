@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from streaminfer import fit
+from streaminfer.cli.sampling_lines import lines_of
 from streaminfer.runtime.service import Fatal
 from tests.runtime.sampling.rig import LOGISTIC, SamplerRig, sampled
 
@@ -89,8 +90,31 @@ def test_proposals_that_are_too_far_are_refused_and_the_snapshot_says_so(method:
     rig = SamplerRig(sampled(LOGISTIC, method=method, step={"size": 1e6}))
     rig.send(*USUAL)
     rig.run_to(0, rig.sampler(), rig.master())
-    assert rig.seen().sampling["acceptance"] == 0.0  # type: ignore[index]
+    document = rig.seen().to_json()
+    assert document["sampling"]["acceptance"] == 0.0
+    assert document["exactness"] == "unreliable"
+    first, *_ = document["sampling"]["warnings"]
+    assert first.startswith("none of the proposals were accepted, so these draws are not of the posterior")
+    assert document["sampling"]["n_effective_draws"] < 20
+    assert "not to be trusted: none of the proposals" in "\n".join(lines_of(rig.seen()))
     assert finite(rig)
+
+
+def test_draws_of_chains_that_move_are_trusted() -> None:
+    rig = SamplerRig(sampled(LOGISTIC, method="mala", draws=200, warmup=200))
+    rig.send(*USUAL)
+    rig.run_to(0, rig.sampler(), rig.master())
+    document = rig.seen().to_json()
+    assert (document["exactness"], document["sampling"]["warnings"]) == ("sampled", [])
+
+
+def test_few_effective_draws_are_told() -> None:
+    rig = SamplerRig(sampled(LOGISTIC, method="mala", draws=200, step={"size": 1e-9}))
+    rig.send(*USUAL)
+    rig.run_to(0, rig.sampler(), rig.master())
+    document = rig.seen().to_json()
+    assert document["exactness"] == "unreliable"
+    assert "and fewer than 20 say little of the posterior" in document["sampling"]["warnings"][0]
 
 
 def test_bad_events_are_dead_letters_once_over_several_segments_chains_and_processes() -> None:

@@ -11,12 +11,14 @@ import pytest
 from streaminfer.bus.protocol import Partition, Position
 from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.runtime import names
+from streaminfer.runtime.api import missing
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.prepared import Prepared
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.units import Span
 from streaminfer.spec import Spec
+from streaminfer.wire.avro import DECLARED
 from tests.runtime.sampling.sampler_rig import SamplerRig, coin
 
 STREAM: dict[str, Any] = {
@@ -77,6 +79,18 @@ def test_a_chain_that_is_replaced_at_any_time_makes_the_same_draws() -> None:
             rig.clock.advance(60)  # killed: its session ends
     rig.run(rig.sampler())
     np.testing.assert_array_equal(rig.values(), expected(rig.spec, events))
+
+
+def test_a_chain_that_is_replaced_between_two_segments_makes_the_same_draws() -> None:
+    rig = SamplerRig(coin(**STREAM))
+    events = coins(4 * 40)
+    for begin in range(0, len(events), 16):  # segments end after 16, 28 and 40 steps of 4 events
+        rig.publish(events[begin : begin + 16])
+        sampler = rig.sampler()
+        rig.run(sampler, rounds=6)
+        sampler.close()
+    held = [block for block in rig.draws() if block.segment >= 1]
+    np.testing.assert_array_equal(np.concatenate([b.values for b in held]), expected(rig.spec, events)[6:])
 
 
 def test_partitions_are_taken_in_turn_and_new_ones_are_found() -> None:
@@ -143,6 +157,15 @@ def test_a_master_that_comes_late_shows_the_newest_segment_that_is_complete() ->
     sampled = rig.snapshot().payload.sampled
     assert sampled is not None
     assert (sampled.shown.segment, sampled.shown.complete) == (1, True)
+
+
+def test_too_few_events_are_told_with_how_many_are_missing() -> None:
+    rig = SamplerRig(coin(**STREAM))
+    rig.publish(coins(4 * 3))
+    rig.run(rig.sampler(), rig.master())
+    said = missing.why(rig.spec, rig.bus, DECLARED) or ""
+    assert "have taken 3 of the 16 steps of their segment, one for each 4 events" in said
+    assert "the first draw is made after 6 steps: 52 events are missing" in said
 
 
 def test_draws_of_two_segments_stay_on_the_topic() -> None:

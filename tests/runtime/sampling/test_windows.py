@@ -60,6 +60,24 @@ def test_a_window_with_bad_events_has_the_good_ones_of_its_positions() -> None:
     same(rig, EVENTS[41:140])
 
 
+def test_bad_events_between_windows_are_dead_letters_once() -> None:
+    """Before the first window, between two, in both, and in one: each has one, also after another start."""
+    rig = SamplerRig(sampled(forget={"window_events": 20}))
+    rig.send(b"before", *EVENTS[:30], b"in both", *EVENTS[30:45])
+    services = rig.sampler(), rig.master()
+    rig.run_to(0, *services)
+    assert [record.value for record in rig.records("dead-letters")] == [b"before", b"in both"]
+    rig.send(*EVENTS[45:48], b"soon forgotten", *EVENTS[48:60])
+    rig.run_to(1, *services)
+    for service in services:
+        service.close()
+    rig.send(*EVENTS[60:62], b"between", *EVENTS[62:100], b"last", *EVENTS[100:105])
+    found = rig.run_to(2, rig.sampler(), rig.master())
+    assert (found.n_events, found.counts.n_dead_lettered) == (19, 1)
+    letters = [record.value for record in rig.records("dead-letters")]
+    assert letters == [b"before", b"in both", b"soon forgotten", b"between", b"last"]
+
+
 def test_a_window_is_of_each_partition() -> None:
     rig = SamplerRig(sampled(data={"partitions": 2}, forget={"window_events": 50}))
     rig.send(*EVENTS[:100], partition=0)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.binary.sites import links
+from streaminfer.models.binary.local_steps import links
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets import parts
 from streaminfer.models.targets.kinds import gaussian_draw, polya_gamma

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.binary.gaussian_weights import Prior
+from streaminfer.models.binary.local_steps.links import Link
 from streaminfer.models.binary.regression import BinaryRegression
-from streaminfer.models.binary.sites.links import Link
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.target import Parameters

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streaminfer.families.special import log_ndtr, ndtri_exp
-from streaminfer.models.binary.sites import links
+from streaminfer.models.binary.local_steps import links
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.kinds import gaussian_draw
 from streaminfer.models.targets.kinds.margins import Margins

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from streaminfer.models.binary.gaussian_weights import DiagonalWeights
-from streaminfer.models.binary.sites import mode, quadrature
-from streaminfer.models.binary.sites.links import Link, Values
+from streaminfer.models.binary.local_steps import mode, quadrature
+from streaminfer.models.binary.local_steps.links import Link, Values
 from streaminfer.models.model import Absorbed, Matrix, Vector
 
 ROUNDS: Final = 60

@@ -12,8 +12,8 @@ AFFORDABLE: Final = 200
 """Weights up to which a full covariance costs little: 40,200 statistics, a third of a megabyte."""
 
 
-def advice(spec: Spec) -> list[str]:
-    """Lines of advice to the user, each with field, reason and remedy; none if there is nothing to say."""
+def warnings_of(spec: Spec) -> list[str]:
+    """Warnings to the user, a line each with field, reason and remedy; none if there is nothing to say."""
     model = spec.model
     if spec.sampling is not None or not isinstance(model, BinaryRegression) or model.covariance != "diagonal":
         return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaminfer.models.binary.sites import full, links, quadrature
-from tests.models.binary.sites.tilted import LINKS, expectations
+from streaminfer.models.binary.local_steps import full, links, quadrature
+from tests.models.binary.local_steps.tilted import LINKS, expectations
 
 FAST = {"logistic": links.logistic, "probit": links.probit}
 NARROW, MIDDLE, WIDE = (1e-3, 0.05, 0.19), (0.21, 0.5, 0.99), (1.01, 4.0, 30.0, 1e3)

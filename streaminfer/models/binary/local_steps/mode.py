@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.families import matrices
-from streaminfer.models.binary.sites.links import Link, Values
+from streaminfer.models.binary.local_steps.links import Link, Values
 from streaminfer.models.conjugate import roots
 from streaminfer.models.model import Matrix, Vector
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.spec import advice, parse_spec
+from streaminfer.spec import parse_spec, warnings_of
 from tests.spec.documents import SMALLEST, document
 
 
@@ -18,16 +18,16 @@ def regression(kind: str, features: int, **inference: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["logistic_regression", "probit_regression"])
 def test_a_diagonal_that_is_not_needed_is_a_warning(kind: str) -> None:
-    (found,) = advice(regression(kind, 30))
+    (found,) = warnings_of(regression(kind, 30))
     assert found.startswith("model.covariance: diagonal ")
     assert "31 weights can afford full (992 statistics, not 62)" in found
-    assert advice(regression(kind, 199))
-    assert advice(regression(kind, 200)) == []
+    assert warnings_of(regression(kind, 199))
+    assert warnings_of(regression(kind, 200)) == []
 
 
 @pytest.mark.parametrize("kind", SMALLEST)
 def test_the_smallest_specs_have_no_warning(kind: str) -> None:
-    assert advice(parse_spec(document(kind))) == []
+    assert warnings_of(parse_spec(document(kind))) == []
 
 
 @pytest.mark.parametrize("kind", ["logistic_regression", "probit_regression"])

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from streaminfer.models.binary.sites import links
+from streaminfer.models.binary.local_steps import links
 
 Z = [-1e4, -1001.0, -999.0, -300.0, -40.0, -8.0, -1.0, -1e-9, 0.0, 0.3, 5.0, 8.0, 36.0]
 

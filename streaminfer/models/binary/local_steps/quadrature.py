@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.binary.sites.links import Link
+from streaminfer.models.binary.local_steps.links import Link
 from streaminfer.models.model import Matrix, Vector
 
 NARROW: Final = 0.2

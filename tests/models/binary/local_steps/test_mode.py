@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from streaminfer.models.binary.sites import links, mode
-from tests.models.binary.sites.tilted import LINKS
+from streaminfer.models.binary.local_steps import links, mode
+from tests.models.binary.local_steps.tilted import LINKS
 
 FAST = {"logistic": links.logistic, "probit": links.probit}
 every_link = pytest.mark.parametrize("name", ["logistic", "probit"])

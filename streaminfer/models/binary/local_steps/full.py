@@ -13,8 +13,8 @@ import numpy as np
 
 from streaminfer.families import matrices
 from streaminfer.models.binary.gaussian_weights import FullWeights
-from streaminfer.models.binary.sites import mode, quadrature
-from streaminfer.models.binary.sites.links import Link
+from streaminfer.models.binary.local_steps import mode, quadrature
+from streaminfer.models.binary.local_steps.links import Link
 from streaminfer.models.model import Absorbed, Matrix, Vector
 
 _LEFT: Final = 1e-8

@@ -1,4 +1,4 @@
-"""Which incarnation of the data topic a posterior was learned from: a frontier means nothing in another one."""
+"""The identity of the data topic: which one of its name a posterior has learned from; a frontier holds in no other."""
 
 from __future__ import annotations
 
