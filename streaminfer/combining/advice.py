@@ -17,6 +17,8 @@ UNLIKELY: Final = 1e-3
 """Subposteriors disagree if chance, over all of them, would do so less often."""
 APART: Final = 0.5
 """Posterior deviations between the mean of the chosen combiner and that of full weights."""
+WIDER: Final = 1.25
+"""How many times a deviation of the chosen combiner may be that of full weights, or the other way round."""
 KERNEL_DIMENSIONS: Final = 3
 FEW: Final = 100
 
@@ -32,6 +34,9 @@ def warnings(by: str, combined: Combined, corrected: Corrected | None = None, am
     away = apart(combined)
     if away > APART:
         found.append(f"the mean is {away:.2g} deviations from that of full weights")
+    wide = wider(combined)
+    if max(wide, 1 / wide) > WIDER:
+        found.append(f"deviations are up to {wide:.2g} times those of full weights")
     if by == "kde" and d > KERNEL_DIMENSIONS:
         found.append(f"kernel density estimates are poor in more than {KERNEL_DIMENSIONS} dimensions: here are {d}")
     if combined.notes.get("effective", np.inf) < FEW:
@@ -63,3 +68,10 @@ def apart(combined: Combined) -> float:
     """The largest distance over coordinates between the mean and that of full weights, in deviations of the latter."""
     whole = moments.product((m.mean, moments.precision(m, is_corrected=True)) for m in combined.parts)
     return float(np.abs((combined.mean - whole.mean) / np.sqrt(np.diag(whole.cov))).max())
+
+
+def wider(combined: Combined) -> float:
+    """The deviation that differs most from that of full weights, as a multiple of that."""
+    whole = moments.product((m.mean, moments.precision(m, is_corrected=True)) for m in combined.parts)
+    ratios = np.sqrt(np.diag(combined.cov) / np.diag(whole.cov))
+    return float(ratios[np.abs(np.log(ratios)).argmax()])

@@ -35,6 +35,8 @@ from streaminfer.sampling.settings import Combine
 STEPS: Final = 60
 """Questions of `variational`: each is a way to all who hold data and back."""
 MINIBATCH: Final = 512
+CHAINS, ROUNDS = 500, 10
+"""Of `weierstrass`: a round is a question, and an answer moves every chain by many steps on all events."""
 MOST_QUESTIONS: Final = 10_000
 """Of one round."""
 
@@ -98,7 +100,7 @@ def made(given: Given, ask: Ask) -> Made:
     parts, ambiguous = given.aligned()
     questions = _Questions(given, ask)
     options = Options(
-        n=how.window,
+        n=CHAINS if how.by == "weierstrass" else how.window,
         weights=_weights(how),
         bandwidth=how.bandwidth,
         missing=given.shares,
@@ -106,6 +108,7 @@ def made(given: Given, ask: Ask) -> Made:
         refine=questions.refine,
         steps=STEPS,
         minibatch=MINIBATCH,
+        rounds=ROUNDS,
     )
     combined = table.combiner(how.by)(parts, rng, options)
     if how.correct != "importance":

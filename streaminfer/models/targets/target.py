@@ -107,6 +107,15 @@ class Predictive(Target, Protocol):
         """As `Predicting.predict` of rows (n, inputs), n >= 0: averages over k >= 1 draws (k, ...)."""
 
 
+@runtime_checkable
+class Normalised(Target, Protocol):
+    """A target that says whether its densities integrate to 1, so that the evidence of data is known."""
+
+    @property
+    def is_normalised(self) -> bool:
+        """Whether likelihood and prior have all their constants."""
+
+
 class Quadratic(NamedTuple):
     """a m^2 + b m + c for each margin m, (n,) all three."""
 

@@ -31,6 +31,8 @@ class Ascent(NamedTuple):
 class Margins:
     """theta are the weights; what a link adds is in the classes of the links."""
 
+    is_normalised: ClassVar[bool] = True
+
     link: ClassVar[Link]
     link_code: ClassVar[int]
     """Which link it is for compiled loops: 0 is logistic, 1 is probit."""

@@ -15,6 +15,7 @@ class Whole(ABC):
     """Gibbs with one block: every step is an independent draw from the posterior."""
 
     blocks: ClassVar[tuple[str, ...]] = ("parameters",)
+    is_normalised: ClassVar[bool] = True
 
     @abstractmethod
     def summary(self, rows: Matrix) -> Any:
