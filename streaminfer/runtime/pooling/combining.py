@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
 """Seconds after which a round gives up waiting for answers if there is something newer to combine."""
+REPEAT_S: Final = 10.0
+"""Seconds after which a question without answers is put again."""
 
 Signature = tuple[tuple[int, int, bool], ...]
 """By subposterior: its newest segment, how many draws there are of it, and whether these are all."""
@@ -166,7 +168,8 @@ class _Round:
 
     def __init__(self, given: Given, asker: Asker, put: Callable[[Question], None], now: float) -> None:
         self.windows, self.number = given.windows, given.number
-        self._given, self._asker, self._put, self._begun_at = given, asker, put, now
+        self._given, self._asker, self._put = given, asker, put
+        self._begun_at = self._asked_at = now
         self._open: Question | None = None
         self._known: dict[str, Replies] = {}
         """By the id of a question."""
@@ -176,13 +179,16 @@ class _Round:
         if self._open is not None:
             found = self._asker.poll(0.0)
             if found is None:
+                if now - self._asked_at >= REPEAT_S:
+                    self._put(self._open)  # samplers look again for an answer that went astray
+                    self._asked_at = now
                 return None
             self._known[self._open.id] = {j: answer.values for j, answer in found.items()}
         try:
             return rounds.made(self._given, self._ask)
         except _Pending as pending:
             self._put(pending.question)
-            self._open, self._begun_at = pending.question, now
+            self._open, self._begun_at, self._asked_at = pending.question, now, now
             return None
 
     def _ask(self, question: Question) -> Replies:
