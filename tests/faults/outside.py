@@ -53,6 +53,8 @@ class Outside:
 
     def take(self, unit: int, draws: Draws) -> None:
         held = self._blocks.setdefault((unit, draws.segment), {})
+        if draws.begin == draws.end:
+            return  # it says that the segment has begun
         assert draws.begin not in held, f"doubled: unit {unit}, segment {draws.segment}, step {draws.begin}"
         held[draws.begin] = draws
 
@@ -98,7 +100,7 @@ class Outside:
         """Of all events of the segments that are combined."""
         total = np.zeros(len(theta))
         for part in shown.subposteriors:
-            first = self._blocks[part.subposterior, part.segment][0]
+            first = self._blocks[part.subposterior, part.segment][0]  # of its chain 0, from step 0 on
             for span in first.frontier:
                 places = [(span.partition, offset) for offset in range(span.start, span.end)]
                 rows = np.array([self._rows[place] for place in places if place in self._rows])
