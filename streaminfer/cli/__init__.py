@@ -12,7 +12,20 @@ from streaminfer import __version__
 from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
-from streaminfer.cli import dead_letters, demo, draws, predict, produce, repair, run, snapshot, topics, up, validate
+from streaminfer.cli import (
+    combine,
+    dead_letters,
+    demo,
+    draws,
+    predict,
+    produce,
+    repair,
+    run,
+    snapshot,
+    topics,
+    up,
+    validate,
+)
 from streaminfer.cli.common import UsageError
 from streaminfer.runtime.api.prediction import CannotPredict
 from streaminfer.runtime.health import AddressError
@@ -29,6 +42,7 @@ COMMANDS = {
     "produce": produce,
     "snapshot": snapshot,
     "draws": draws,
+    "combine": combine,
     "predict": predict,
     "topics": topics,
     "validate": validate,

@@ -43,6 +43,13 @@ class StatusLine:
             self._stream.flush()
             self._width = len(text)
 
+    def clear(self) -> None:
+        """Takes the line away, before something else is printed."""
+        if self._live and self._width:
+            self._stream.write(f"\r{' ' * self._width}\r")
+            self._stream.flush()
+            self._width = 0
+
 
 def fitting(text: str) -> str:
     """The text cut to the width of the terminal: a line that wraps could not be replaced."""

@@ -20,7 +20,7 @@ from streaminfer.combining.part import Combined, Gaussian, Options, Part, Weight
 from streaminfer.combining.picking import systematic
 from streaminfer.combining.prior_share import gaussian_share
 from streaminfer.combining.questions import GRADIENT, LOG_LIKELIHOOD, REFINE, Asked, Question
-from streaminfer.combining.windows import Window
+from streaminfer.combining.windows import Window, least_effective
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Counters
@@ -96,26 +96,41 @@ class Given:
 
 def made(given: Given, ask: Ask) -> Made:
     """Combines, and corrects if that is wanted and possible; raises Refused, and whatever `ask` raises."""
-    how, rng = given.how, Key(given.seed, "combine", 0, given.number).generator(0)
-    parts, ambiguous = given.aligned()
-    questions = _Questions(given, ask)
-    options = Options(
-        n=CHAINS if how.by == "weierstrass" else how.window,
-        weights=_weights(how),
-        bandwidth=how.bandwidth,
-        missing=given.shares,
-        gradient=questions.gradient,
-        refine=questions.refine,
-        steps=STEPS,
-        minibatch=MINIBATCH,
-        rounds=ROUNDS,
-    )
-    combined = table.combiner(how.by)(parts, rng, options)
-    if how.correct != "importance":
-        return _made(given, combined, None, None, ambiguous, rng)
-    proposals = correction.propose(combined, rng)
-    corrected = correction.weigh(proposals, questions.log_density(proposals.values), rng, how.draws)
-    return _made(given, combined, proposals, corrected, ambiguous, rng)
+    begun = Round(given, ask)
+    return begun.corrected() if given.how.correct == "importance" else begun.plain()
+
+
+class Round:
+    """A round step by step: it combines when it is made, and corrects if it is told to. Raises what `made` raises."""
+
+    def __init__(self, given: Given, ask: Ask) -> None:
+        how = given.how
+        self._given, self._rng = given, Key(given.seed, "combine", 0, given.number).generator(0)
+        parts, self._ambiguous = given.aligned()
+        self._questions = _Questions(given, ask)
+        options = Options(
+            n=CHAINS if how.by == "weierstrass" else how.window,
+            weights=_weights(how),
+            bandwidth=how.bandwidth,
+            missing=given.shares,
+            gradient=self._questions.gradient,
+            refine=self._questions.refine,
+            steps=STEPS,
+            minibatch=MINIBATCH,
+            rounds=ROUNDS,
+        )
+        self._combined = table.combiner(how.by)(parts, self._rng, options)
+
+    def plain(self) -> Made:
+        """As the combiner made it."""
+        return _made(self._given, self._combined, None, None, self._ambiguous, self._rng)
+
+    def corrected(self) -> Made:
+        """By the exact density, if that is reliable; else as the combiner made it, with k-hat."""
+        proposals = correction.propose(self._combined, self._rng)
+        densities = self._questions.log_density(proposals.values)
+        found = correction.weigh(proposals, densities, self._rng, self._given.how.draws)
+        return _made(self._given, self._combined, proposals, found, self._ambiguous, self._rng)
 
 
 def _weights(how: Combine) -> Weights:
@@ -168,8 +183,18 @@ def _made(
     statistics = pooling.statistics([Chain(draws, weights)])
     n = min(given.how.draws, pooling.MOST_BYTES // (8 * draws.shape[1]))
     which = systematic(weights, n, rng)
-    warnings = tuple(advice.warnings(given.how.by, combined, corrected, ambiguous))
+    warnings = (*_poor(given), *advice.warnings(given.how.by, combined, corrected, ambiguous))
     return Made(statistics, draws[which], len(draws), _combination(given, corrected, ambiguous, warnings))
+
+
+def _poor(given: Given) -> list[str]:
+    """Of the subposterior whose draws are worth least, if that is too little for good weights."""
+    worst = min((each.shown for each in given.windows if each.part is not None), key=lambda part: part.n_effective)
+    least = least_effective(int(given.target.dimension))
+    if worst.n_effective >= least:
+        return []
+    which = f"the draws of subposterior {worst.subposterior} are worth {worst.n_effective:.0f} independent ones"
+    return [f"{which}, and good weights need {least:.0f}: set inference.draws or inference.thin higher"]
 
 
 def _combination(given: Given, corrected: Corrected | None, ambiguous: float, warnings: tuple[str, ...]) -> Combination:

@@ -62,7 +62,7 @@ def place_of(key: bytes | None) -> Place | None:
 
 
 def encode(
-    draws: Draws, unit: int, block: int, max_bytes: int, schemas: Schemas = DECLARED
+    draws: Draws, unit: int, block: int, max_bytes: int, schemas: Schemas = DECLARED, topic: str = TOPIC
 ) -> list[tuple[bytes, bytes]]:
     """(key, record) of every part of a block, none larger than `max_bytes`; raises BadValue if a number is not finite.
 
@@ -92,7 +92,7 @@ def encode(
     numbers = {name: getattr(draws, name) for name in _NUMBERS}
     place = Place(unit, draws.segment, block)
     what = ("a number of a draw", "a block")
-    return parts.encode(TOPIC, common, numbers, lambda part: place._replace(part=part).key, max_bytes, schemas, what)
+    return parts.encode(topic, common, numbers, lambda part: place._replace(part=part).key, max_bytes, schemas, what)
 
 
 class Assembler:
@@ -103,9 +103,10 @@ class Assembler:
     """
 
     def __init__(
-        self, fingerprint: str, unit: Unit, size: int, schemas: Schemas = DECLARED, max_events: int = 1
-    ) -> None:
-        self._fingerprint, self._unit, self._size = fingerprint, unit, size
+        self, fingerprint: str, unit: Unit, size: int, schemas: Schemas = DECLARED, max_events: int = 1,
+        topic: str = TOPIC,
+    ) -> None:  # fmt: skip
+        self._fingerprint, self._unit, self._size, self._topic = fingerprint, unit, size, topic
         self._schemas, self._max_events = schemas, max_events
         self._parts = parts.Joining(_NUMBERS)
 
@@ -121,7 +122,7 @@ class Assembler:
             if data is None:
                 self._parts.take_away(place[:3])
                 return None
-            value = self._schemas.decode(TOPIC, data)
+            value = self._schemas.decode(self._topic, data)
             self._check(place, value)
         except WireError:
             self._parts.clear()

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
 """Seconds after which a round gives up waiting for answers if there is something newer to combine."""
+REPEAT_S: Final = 10.0
+"""Seconds after which a question without answers is put again."""
 
 Signature = tuple[tuple[int, int, bool], ...]
 """By subposterior: its newest segment, how many draws there are of it, and whether these are all."""
@@ -131,18 +133,18 @@ class Combining:
         return self._how.missing == "leave_out" and waited and len(lacking) < self._settings.subposteriors
 
     def _waiting(self, windows: Sequence[Window], before: Shown) -> Joined | None:
-        """Before the first combination: how far each subposterior is."""
+        """Before the first combination: how far each subposterior is. It is complete if no more draws will come."""
         if before.combined is not None:
             for each in windows:
                 if each.shown.why:
                     self._teller.tell(f"subposterior {each.shown.subposterior} is awaited: {each.shown.why}")
             return None
-        shown = Shown(complete=all(each.empty for each in windows), subposteriors=tuple(each.shown for each in windows))
-        empty = np.zeros(pooling.statistics_size(flat.size(self._target.shapes)))
-        none = np.empty((0, flat.size(self._target.shapes)))
+        complete = all(each.complete for each in windows)
+        shown = Shown(complete=complete, subposteriors=tuple(each.shown for each in windows))
+        size = flat.size(self._target.shapes)
         n_bad = sum(each.n_dead_lettered for each in windows)
-        spans = sorted(span for each in windows for span in each.spans if each.empty)
-        return Joined(Showing(empty, none, shown, 0, n_bad, 0.0), tuple(spans))
+        showing = Showing(np.zeros(pooling.statistics_size(size)), np.empty((0, size)), shown, 0, n_bad, 0.0)
+        return Joined(showing, tuple(sorted(span for each in windows for span in each.spans)) if complete else ())
 
     def _joined(self, windows: Sequence[Window], made: Made, before: Shown) -> Joined:
         complete = all(each.complete for each in windows) and self._seen == self._signature(before.segments)
@@ -166,7 +168,8 @@ class _Round:
 
     def __init__(self, given: Given, asker: Asker, put: Callable[[Question], None], now: float) -> None:
         self.windows, self.number = given.windows, given.number
-        self._given, self._asker, self._put, self._begun_at = given, asker, put, now
+        self._given, self._asker, self._put = given, asker, put
+        self._begun_at = self._asked_at = now
         self._open: Question | None = None
         self._known: dict[str, Replies] = {}
         """By the id of a question."""
@@ -176,13 +179,16 @@ class _Round:
         if self._open is not None:
             found = self._asker.poll(0.0)
             if found is None:
+                if now - self._asked_at >= REPEAT_S:
+                    self._put(self._open)  # samplers look again for an answer that went astray
+                    self._asked_at = now
                 return None
             self._known[self._open.id] = {j: answer.values for j, answer in found.items()}
         try:
             return rounds.made(self._given, self._ask)
         except _Pending as pending:
             self._put(pending.question)
-            self._open, self._begun_at = pending.question, now
+            self._open, self._begun_at, self._asked_at = pending.question, now, now
             return None
 
     def _ask(self, question: Question) -> Replies:

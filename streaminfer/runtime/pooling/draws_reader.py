@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from streaminfer.bus.protocol import Bus, OutOfRange, Partition
+from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.patience import Teller
@@ -42,6 +42,12 @@ class DrawsReader:
             unit: Assembler(spec.fingerprint, Unit.numbered(unit, settings), size, schemas, max_events(spec))
             for unit in self._units
         }
+        self.bad: list[tuple[Record, str]] = []
+
+    def taken_bad(self) -> list[tuple[Record, str]]:
+        """What could not be read since the last call, and why."""
+        found, self.bad = self.bad, []
+        return found
 
     def poll(self, timeout: float) -> list[Arrived]:
         """Draws that have come since the last call."""
@@ -59,6 +65,7 @@ class DrawsReader:
                     received = self._assemblers[part.partition.index].add(record.key, value_of(record))
                 except WireError as error:
                     self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
+                    self.bad.append((record, f"{error.reason}: {error}"))
                     continue
                 if received is not None:
                     found.append(Arrived(part.partition.index, received.draws))

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
 from streaminfer.runtime import names, topic_identity
+from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.store import letter_output
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.manifest import ManifestWriter
@@ -60,6 +62,8 @@ class SampledShard:
         self._ends = Ends(spec, settings, bus, clock)
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
+        self._judged: dict[int, int] = {}
+        """By unit, up to where its records were looked at before the restore."""
         self._start_over = start_over
         self.in_the_way: list[InTheWay] = []
         """What the restore stepped over; the next snapshot takes the place of it."""
@@ -95,6 +99,7 @@ class SampledShard:
                 raise obstacles.nothing_whole(self.in_the_way[-1])
             # every version had a record of its own, so none was above the end of the log
             self.published = self.snapshot = replace(self.published, version=follower.position)
+        self._judged = {chain.unit: chain.read_to for chain in sampled(self.published).shown.chains}
         follower.close()
 
     def begin_at(self, segments: Mapping[int, Segment], now_ms: int) -> None:
@@ -107,11 +112,16 @@ class SampledShard:
         return self.snapshot is not self.published
 
     def read(self, timeout: float) -> None:
-        """Takes in draws that have come."""
-        for unit, draws in self._reader.poll(timeout):
-            if not self._gathered.take(unit, draws):
-                counts = replace(self.snapshot.counts, n_dropped=self.snapshot.counts.n_dropped + 1)
-                self.snapshot = replace(self.snapshot, counts=counts)
+        """Takes in draws that have come; what is not one becomes a dead letter, once."""
+        n_dropped = sum(not self._gathered.take(unit, draws) for unit, draws in self._reader.poll(timeout))
+        bad = self._reader.taken_bad()
+        new = [(record, why) for record, why in bad if record.offset >= self._judged.get(record.partition.index, 0)]
+        if new:
+            store.publish(self._bus, [letter_output(self._spec, record, why) for record, why in new])
+        if n_dropped or new:
+            counts = self.snapshot.counts
+            counts = replace(counts, n_dropped=counts.n_dropped + n_dropped + len(new))
+            self.snapshot = replace(self.snapshot, counts=counts)
 
     def look(self, now_ms: int) -> bool:
         """Shows new draws and fixes the next segments; whether it must be committed at once.

@@ -46,7 +46,8 @@ class QuestionsReader:
         self._teller = Teller(log)
         self._partition = Partition(names.topic(spec, "questions"), 0)
         self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[0]})
-        counts = (settings.subposteriors, spec.data.partitions or 0, int(spec.target.dimension))
+        partitions = spec.data.partitions or len(bus.ends(names.data_topic(spec)))
+        counts = (settings.subposteriors, partitions, int(spec.target.dimension))
         self._assembler = Assembler(spec.fingerprint, *counts, schemas)
 
     def poll(self) -> Question | None:

@@ -45,8 +45,13 @@ class Chains:
             return f"{what} {WORDS['setup']}"
         last = min(here, key=lambda each: (PHASES.index(each.phase), each.end))
         total = setting_up.n_steps(self._settings, last.thin, last.segment == 0)
+        if last.phase == "done" and snapshot is not None and self._is_combining(snapshot):
+            return f"{what} {WORDS[last.phase]}, their draws are combined"
         step = f", step {last.end:,} of {total:,}" if last.phase in {"warmup", "draws"} else ""
         return f"{what} {WORDS[last.phase]}{step}"
+
+    def _is_combining(self, snapshot: Snapshot) -> bool:
+        return self._settings.combine is not None and not sampled(snapshot).shown.complete
 
     def close(self) -> None:
         self._reader.close()
