@@ -1,16 +1,16 @@
-"""A combiner at work as a service: how fresh what it shows is, and how long its successor takes to be ready."""
+"""A combiner at work as a service: how fresh what it shows is, and how long its successor takes to be restored."""
 
 from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
 
 from benchmarks import ours
 from benchmarks.ours import Ours
@@ -21,15 +21,17 @@ from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.runtime import names
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.loading.produce import publish_rows
+from streaminfer.runtime.pooling.shard import SampledShard
+from streaminfer.runtime.telemetry import CombinerMetrics
 from streaminfer.sampling import flat
 from streaminfer.sampling.units import Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.draws import Assembler
 
 SUBPOSTERIORS, THIN = 4, 10
 PATIENCE_S = 300.0
-_TICK_S = 0.01
 
 
 class Block(NamedTuple):
@@ -57,7 +59,7 @@ class Found(NamedTuple):
     any_draw: float
     newest: float
     restore: float
-    """From the start of a combiner to where it is ready, with all these draws on the bus."""
+    """From where a combiner owns the posterior to where it has all that is on the bus."""
     empty: float
     """The same where there are none."""
 
@@ -78,15 +80,16 @@ def prepare(folder: Path, url: str, task: Steps) -> Ours:
 
 
 def measure(folder: Path, url: str, task: Steps) -> Found:
-    """Runs all services until nothing more comes; then a combiner alone, on this and on a posterior without events."""
+    """Runs all services until nothing more comes; then restores a combiner of this, and one without events."""
     mine, nothing = prepare(folder, url, task), prepare(folder, url, task)
     columns = [*task.model["features"], task.model["target"]]
     with open_bus(url) as bus:
         publish_rows(mine.spec, bus, (dict(zip(columns, row, strict=True)) for row in task.events().tolist()))
         sights = _sights(mine, bus)
         written = blocks(mine, bus)
+        restore, empty = _restore(mine, bus), _restore(nothing, bus)
     every, newest = delays(written, sights)
-    return Found(median(every), median(newest), _until_ready(mine), _until_ready(nothing))
+    return Found(median(every), median(newest), restore, empty)
 
 
 def _sights(mine: Ours, bus: Bus) -> list[Sight]:
@@ -149,24 +152,14 @@ def delays(written: Sequence[Block], sights: Sequence[Sight]) -> tuple[list[floa
     return every, newest
 
 
-def _until_ready(mine: Ours) -> float:
-    port = ours.free_port()
-    arguments = [str(mine.path), "--bus", mine.url, "--instance", "combiner-0", "--http", f"127.0.0.1:{port}"]
-    with ExitStack() as stack:
-        began = time.monotonic()
-        process = stack.enter_context(running(["-m", "streaminfer", "run", "combiner", *arguments]))
-        while not _is_ready(port):
-            if process.poll() is not None:
-                raise Failed("the combiner has ended; its messages are above")
+def _restore(mine: Ours, bus: Bus) -> float:
+    """In this process, so that no start of one counts: the newest snapshot is read, then all draws."""
+    settings = mine.spec.sampling
+    assert settings is not None
+    metrics = CombinerMetrics(CollectorRegistry(), mine.spec.name)
+    began = time.monotonic()
+    with closing(SampledShard(mine.spec, settings, bus, time.monotonic, metrics, DECLARED)) as shard:
+        while not shard.restored():
             if time.monotonic() - began > PATIENCE_S:
-                raise Failed(f"the combiner is not ready after {PATIENCE_S:g} seconds")
-            time.sleep(_TICK_S)
+                raise Failed(f"the combiner is not restored after {PATIENCE_S:g} seconds")
         return time.monotonic() - began
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False

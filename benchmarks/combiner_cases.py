@@ -17,7 +17,7 @@ from streaminfer.combining.table import COMBINERS
 
 OURS, NUMPYRO, MEMORY = "average", "NumPyro", "average: memory"
 FRESH, NEWEST = "draw to snapshot", "newest draw to its snapshot"
-RESTORE, START = "restore", "start with nothing"
+RESTORE, START = "restore", "restore of nothing"
 OFF, WIDTH = "{}: mean off", "{}: width"
 
 
@@ -57,7 +57,7 @@ def cases(folder: Path, url: str, j: int, steps: int) -> Iterator[Case]:
 
 
 def service(folder: Path, url: str, task: Steps) -> Case:
-    """Freshness and restart of a combiner among samplers. A plain start of it has nothing to restore."""
+    """Freshness of a combiner among samplers, and its restore beside that of one without draws."""
 
     def run() -> Samples:
         found = combined.measure(folder, url, task)
@@ -68,7 +68,7 @@ def service(folder: Path, url: str, task: Steps) -> Case:
         f"a combiner as a service, embedded: {combined.SUBPOSTERIORS} subposteriors of {task.steps:,} steps, sgld",
         "s",
         {FRESH: run},
-        [Difference("restore less start", RESTORE, START, unit="s")],
+        [Difference("restore less that of nothing", RESTORE, START, unit="s")],
     )
 
 
