@@ -192,13 +192,13 @@ ERRORS: dict[str, tuple[list[Any], int, str]] = {
     ),
     "not combined": (
         ["snapshot", "parts"],
-        2,
-        "parts: its draws are of 2 subposteriors, each of a part of the events, and there is no combiner yet",
+        1,
+        "no posterior 'parts' on",
     ),
-    "predict without a combiner": (
+    "predict before a combiner": (
         ["predict", "parts", "rows.csv"],
-        2,
-        "there is no combiner yet",
+        1,
+        "no posterior 'parts' on",
     ),
     "a snapshot of no part": (
         ["snapshot", "parts", "--subposterior", 2],
