@@ -190,16 +190,6 @@ ERRORS: dict[str, tuple[list[Any], int, str]] = {
         1,
         "no draws of 'later' on",
     ),
-    "not combined": (
-        ["snapshot", "parts"],
-        1,
-        "no posterior 'parts' on",
-    ),
-    "predict before a combiner": (
-        ["predict", "parts", "rows.csv"],
-        1,
-        "no posterior 'parts' on",
-    ),
     "a snapshot of no part": (
         ["snapshot", "parts", "--subposterior", 2],
         2,
