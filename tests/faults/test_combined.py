@@ -48,7 +48,7 @@ def rows() -> list[dict[str, Any]]:
 @functools.cache
 def exact() -> tuple[np.ndarray, np.ndarray, float]:
     """Mean and sd of one long chain, and how many independent draws it is worth."""
-    inference = {"method": "mala", "chains": 1, "draws": 4000, "seed": 2}
+    inference = {"method": "mala", "chains": 1, "draws": 12_000, "seed": 2}
     found: Any = fit(parse_spec({"name": "exact", "model": MODEL, "inference": inference}), rows())
     assert found.exactness == "sampled"
     return found.mean["weights"], found.sd["weights"], float(found.to_json()["sampling"]["n_effective_draws"])
