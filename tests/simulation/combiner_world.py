@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaminfer.combining import correction, windows
+from streaminfer.sampling.pooled import pooling
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.snapshot import Snapshot
 from tests.simulation.combined_subscribers import CombinedSubscriber
@@ -20,8 +21,8 @@ from tests.simulation.sampler_world import Samplers, SamplerWorld, own_scratch
 from tests.simulation.subscribers import Wrong
 
 PROPOSALS = 64
-LEAST, LEAST_COMPLETE = 15.0, 12.0
-"""Effective draws of a segment under way, and of one that is complete: so few that there are many rounds."""
+LEAST = 15.0
+"""Draws of a segment under way: so few that there are many rounds."""
 
 
 @dataclass
@@ -50,7 +51,7 @@ def _spec(rng: random.Random) -> Spec:
         "method": "gibbs",
         "subposteriors": 2,
         "chains": rng.choice([1, 2]),
-        "draws": 50,
+        "draws": 60,
         "warmup": rng.choice([0, 5]),
         "seed": rng.choice([0, 7]),
         "segment": {"growth": 1.5},
@@ -64,21 +65,20 @@ def _spec(rng: random.Random) -> Spec:
 
 @contextmanager
 def _small() -> Iterator[None]:
-    """Few proposals, and few draws that are enough."""
-    propose: Any = correction.propose
-    before = (propose.__defaults__, correction.PROPOSALS, windows.least_effective, windows.LEAST_COMPLETE)
-    _set((PROPOSALS,), PROPOSALS, lambda _: LEAST, LEAST_COMPLETE)
+    """Few proposals, and few draws that are enough. Those of this model are independent, and count as that."""
+    before = (correction.propose.__defaults__, correction.PROPOSALS, windows.least_effective, pooling.effective_draws)
+    _set((PROPOSALS,), PROPOSALS, lambda _: LEAST, lambda chains: float(sum(len(chain.draws) for chain in chains)))
     try:
         yield
     finally:
         _set(*before)
 
 
-def _set(defaults: Any, proposals: int, least: Any, least_complete: float) -> None:
-    propose: Any = correction.propose
-    propose.__defaults__ = defaults
+def _set(defaults: Any, proposals: int, least: Any, worth: Any) -> None:
+    correction.propose.__defaults__ = defaults
     vars(correction)["PROPOSALS"] = proposals
-    vars(windows).update(least_effective=least, LEAST_COMPLETE=least_complete)
+    vars(windows)["least_effective"] = least
+    vars(pooling)["effective_draws"] = worth
 
 
 def play(seed: int, classes: Callable[[], Samplers] = Samplers) -> tuple[Snapshot, CombinedSubscriber]:

@@ -187,6 +187,8 @@ class SamplerWorld(World):
         if isinstance(service, Sampler):
             for work in service._work.values():
                 work.close()
+            if service._answering is not None:
+                service._answering._leave_all()
 
 
 def _spec(rng: random.Random) -> Spec:
