@@ -20,7 +20,7 @@ from streaminfer.combining.part import Combined, Gaussian, Options, Part, Weight
 from streaminfer.combining.picking import systematic
 from streaminfer.combining.prior_share import gaussian_share
 from streaminfer.combining.questions import GRADIENT, LOG_LIKELIHOOD, REFINE, Asked, Question
-from streaminfer.combining.windows import Window
+from streaminfer.combining.windows import Window, least_effective
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Counters
@@ -183,8 +183,18 @@ def _made(
     statistics = pooling.statistics([Chain(draws, weights)])
     n = min(given.how.draws, pooling.MOST_BYTES // (8 * draws.shape[1]))
     which = systematic(weights, n, rng)
-    warnings = tuple(advice.warnings(given.how.by, combined, corrected, ambiguous))
+    warnings = (*_poor(given), *advice.warnings(given.how.by, combined, corrected, ambiguous))
     return Made(statistics, draws[which], len(draws), _combination(given, corrected, ambiguous, warnings))
+
+
+def _poor(given: Given) -> list[str]:
+    """Of the subposterior whose draws are worth least, if that is too little for good weights."""
+    worst = min((each.shown for each in given.windows if each.part is not None), key=lambda part: part.n_effective)
+    least = least_effective(int(given.target.dimension))
+    if worst.n_effective >= least:
+        return []
+    which = f"the draws of subposterior {worst.subposterior} are worth {worst.n_effective:.0f} independent ones"
+    return [f"{which}, and good weights need {least:.0f}: set inference.draws or inference.thin higher"]
 
 
 def _combination(given: Given, corrected: Corrected | None, ambiguous: float, warnings: tuple[str, ...]) -> Combination:

@@ -7,7 +7,7 @@ two subposteriors need the same one: any segments together give the posterior of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from streaminfer.sampling.pooled.pooling import Chain
 from streaminfer.sampling.pooled.shown import NOTHING, Fixed
 from streaminfer.sampling.pooled.shown import Part as Shown
 from streaminfer.sampling.units import Spans
-
-LEAST_COMPLETE: Final = 50
-"""Effective draws of a segment that will have no more."""
 
 
 def least_effective(d: int) -> float:
@@ -99,13 +96,15 @@ def _spans(units: dict[int, Drawn]) -> Spans:
 
 
 def _lacks(worth: float, n_events: int, done: bool, d: int) -> str:
+    """Of a segment that will have no more draws those are enough that have a covariance; a warning says the rest."""
     if done and n_events == 0:
         return "it has no good event"
-    least = max(LEAST_COMPLETE, 4.0 * (d + 2)) if done else least_effective(d)
-    if worth >= least:
+    enough = worth > d + 2 if done else worth >= least_effective(d)
+    if enough:
         return ""
-    more = ": set inference.draws or thin higher" if done else ""
-    return f"its draws are worth {worth:.0f} independent ones, and must be worth {least:.0f}{more}"
+    least = d + 3 if done else least_effective(d)
+    more = ": set inference.draws or inference.thin higher" if done else ""
+    return f"its draws are worth {worth:.3g} independent ones, and must be worth {least:.0f}{more}"
 
 
 def _newest(chain: Chain, n: int) -> Chain:

@@ -56,7 +56,7 @@ def most_bytes(sampled: Sampled) -> int:
         + _SPAN_BYTES * n_spans
         + _SUBPOSTERIOR_BYTES * n_subposteriors
         + _STEP_BYTES * sum(len(part.steps) for part in shown.subposteriors)
-        + _COMBINED_BYTES
+        + (0 if shown.combined is None else _COMBINED_BYTES)
         + sum(_LETTER_BYTES * len(text) + _STEP_BYTES for text in texts)
     )
 

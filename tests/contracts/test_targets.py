@@ -87,7 +87,7 @@ def test_a_density_sums_blocks_of_rows_and_tempers_the_prior(example: Example, m
     half = Density(target, rows, 0.5)
     expected = 0.5 * target.log_prior(theta) + target.log_likelihood(theta, rows).sum(axis=1)
     slope = 0.5 * target.prior_gradient(theta) + target.gradient(theta, rows)
-    monkeypatch.setattr("streaminfer.models.targets.parts._NUMBERS", 7)
+    monkeypatch.setattr("streaminfer.models.targets.parts.NUMBERS", 7)
     np.testing.assert_allclose(half.log_density(theta), expected, rtol=1e-12)
     np.testing.assert_allclose(half.gradient(theta), slope, rtol=1e-9, atol=1e-9)
 

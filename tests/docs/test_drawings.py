@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-@pytest.mark.parametrize("name", ["forgetting", "drift", "samplers"])
+@pytest.mark.parametrize("name", ["forgetting", "drift", "samplers", "combiners"])
 def test_the_drawing_is_the_scripts(name: str) -> None:
     script = [sys.executable, str(DOCS / f"{name}.py")]
     done = subprocess.run(script, cwd=DOCS.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=True)

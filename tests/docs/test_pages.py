@@ -13,6 +13,7 @@ from tests.docs.pages import BLOCK, PAGES, ROOT, play, shell_in
 
 RUN = {
     "README.md": 7,
+    "docs/combiners.md": 6,
     "docs/data-formats.md": 4,
     "docs/drift.md": 1,
     "docs/external-topics.md": 5,

@@ -37,7 +37,14 @@ def write_spec(folder: Path) -> Path:
         "name": "asked",
         "data": {"partitions": 4},
         "model": {"kind": "logistic_regression", "features": ["a"], "target": "y"},
-        "inference": {"method": "mh", "subposteriors": 2, "chains": 1, "draws": 50, "snapshot_ms": 20},
+        "inference": {
+            "method": "mh",
+            "subposteriors": 2,
+            "chains": 1,
+            "draws": 50,
+            "snapshot_ms": 20,
+            "combine": {"correct": "none"},
+        },
     }
     path = folder / "asked.yaml"
     path.write_text(json.dumps(document))
@@ -97,7 +104,7 @@ def test_a_running_job_answers_the_same_after_kills(programs: Programs, bus_url:
         asked = shares(spec, bus)
         assert asked is not None
         asker = stack.enter_context(closing(Asker(spec, spec.sampling, bus, DECLARED)))
-        writer = stack.enter_context(bus.writer(names.combiner_writer(spec)))
+        writer = stack.enter_context(bus.writer("asked.outsider"))
         rows = [rows_of(spec, bus, share) for share in asked]
         theta = np.random.default_rng(1).normal(0, 0.3, (50, 2))
 

@@ -33,7 +33,7 @@ def some(seed: int = 1, d: int = 3, lengths: tuple[int, ...] = (400, 300, 350)) 
 
 @pytest.mark.parametrize("d", [1, 3, 64, 65])
 def test_moments_are_those_of_all_draws(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaminfer.models.targets.parts._NUMBERS", 70)
+    monkeypatch.setattr("streaminfer.models.targets.parts.NUMBERS", 70)
     draws = some(d=d)
     found, every = pooled(equal(*draws)), np.concatenate(draws)
     weight, mean, second = found.statistics

@@ -16,7 +16,7 @@ from tests.models.targets.cases import case, every_target
 @pytest.mark.parametrize("block", [1, 50, 1 << 18])
 def test_blocks_give_the_mean_of_the_densities(example: Example, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     target, rows, theta = case(example, n=40, k=7)
-    monkeypatch.setattr("streaminfer.models.targets.parts._NUMBERS", block)
+    monkeypatch.setattr("streaminfer.models.targets.parts.NUMBERS", block)
     expected = special.logsumexp(target.log_likelihood(theta, rows), axis=0) - np.log(7)
     np.testing.assert_allclose(score.log_predictive(target, theta, rows), expected, rtol=1e-11, atol=1e-12)
     assert score.total(target, theta, rows) == pytest.approx(expected.sum(), rel=1e-11)

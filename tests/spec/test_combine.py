@@ -55,8 +55,8 @@ def test_only_the_number_of_subposteriors_is_in_the_fingerprint() -> None:
 
 CASES: list[tuple[dict[str, Any], str]] = [
     (document("poisson", "sgld", combine="averige"), "combine.by: is not a known value; did you mean 'average'? known: "
-     "average, gaussian, kde, semiparametric, variational, weierstrass, weierstrass_rejection, weierstrass_importance "
-     "(got 'averige')"),
+     "average, gaussian, kde, semiparametric, variational, weierstrass, weierstrass_rejection, "
+     "weierstrass_importance, normal, resampling (got 'averige')"),
     (document("poisson", "sgld", combine={"by": "kde", "weights": "full"}), "combine.weights: means nothing with by: "
      "kde, only with average: leave it out (got 'full')"),
     (document("poisson", "sgld", combine={"bandwidth": 0.1}), "combine.bandwidth: means nothing with by: average, only "

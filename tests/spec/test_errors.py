@@ -17,7 +17,7 @@ PATHS = "a name, or names joined by dots, which lead into nested objects: 1 to 2
 SVB = "method, minibatch, linger_ms, max_staleness, snapshot_ms, snapshot_events, forget, local_iterations"
 GIBBS = (
     "method, linger_ms, snapshot_ms, snapshot_events, forget, seed, chains, draws, thin, warmup, segment, "
-    "subposteriors, start, scan"
+    "subposteriors, combine, start, scan"
 )
 METHODS = "svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, sgnht, sgrld"
 SAMPLERS = "mh or mala or gibbs or sgld or sghmc or sgnht"

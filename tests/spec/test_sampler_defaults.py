@@ -61,8 +61,8 @@ def test_the_document_shows_the_filled_section() -> None:
     assert spec("poisson", "sgld", draws=10, precondition="rms").document["inference"] == {
         "method": "sgld", "linger_ms": 0, "snapshot_ms": 50, "snapshot_events": 100_000, "forget": None,
         "seed": 0, "chains": 4, "draws": 10, "thin": None, "warmup": None, "segment": {"growth": 1.5},
-        "subposteriors": 1, "start": "mode", "minibatch": 256, "batches": "random", "source": "segment",
-        "population": None, "precondition": "rms", "control_variates": True,
+        "subposteriors": 1, "combine": None, "start": "mode", "minibatch": 256, "batches": "random",
+        "source": "segment", "population": None, "precondition": "rms", "control_variates": True,
         "step": {"size": 0.001, "after": 1.0, "power": 0.0, "floor": 0.0},
     }  # fmt: skip
 

@@ -36,7 +36,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
     expected |= {"only_with", "earlier"} & row.keys()
-    assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", "subposteriors", *METHODS}
+    assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", "combine", *METHODS}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard", "unit", "one"}
     assert row["cleanup"] in {"delete", "compact"}
@@ -46,7 +46,7 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(ROLES) | set(COMMANDS) | {"combiner"}
+    known = set(ROLES) | set(COMMANDS)
     assert row["writers"]
     assert row["readers"]
     assert set(row["writers"]) | set(row["readers"]) <= known
@@ -173,8 +173,10 @@ def test_topics_of_samplers_have_a_partition_for_each_unit(forget: dict[str, flo
         f"demo.{name}": count for name, count in counts.items()
     }
     assert names.state_topics(spec) == ["demo.posterior"]
-    assert (names.master_topic(variational), names.master_topic(spec)) == ("demo.increments", "demo.posterior")
-    assert (names.master_group(spec), names.master_writer(spec, 0)) == ("demo.master", "demo.master.0")
+    topics = [names.master_topic(each) for each in (variational, alone, spec)]
+    assert topics == ["demo.increments", "demo.posterior", "demo.combined"]
+    assert (names.master_group(alone), names.master_writer(alone, 0)) == ("demo.master", "demo.master.0")
+    assert (names.master_group(spec), names.master_writer(spec, 0)) == ("demo.combiner", "demo.combiner")
     assert (names.sampler_group(spec), names.sampler_writer(spec, 5)) == ("demo.sampler", "demo.sampler.5")
     assert names.combiner_writer(spec) == "demo.combiner"
 

@@ -44,7 +44,8 @@ def why(spec: Spec, bus: Bus, schemas: Schemas) -> str | None:
 def _why(settings: Settings, newest: Snapshot) -> str:
     shown, n_bad = sampled(newest).shown, newest.counts.n_dead_lettered
     awaited = [part for part in shown.subposteriors if part.why]
-    if settings.combine is not None and awaited and not shown.complete:
+    hopeful = not shown.complete or any(part.n_events for part in awaited)
+    if settings.combine is not None and awaited and hopeful:
         which = f"{counted(len(awaited), 'subposterior')} of {settings.subposteriors}"
         return f"{which} cannot be combined yet, such as {awaited[0].subposterior}: {awaited[0].why}"
     if not shown.complete:

@@ -133,18 +133,18 @@ class Combining:
         return self._how.missing == "leave_out" and waited and len(lacking) < self._settings.subposteriors
 
     def _waiting(self, windows: Sequence[Window], before: Shown) -> Joined | None:
-        """Before the first combination: how far each subposterior is."""
+        """Before the first combination: how far each subposterior is. It is complete if no more draws will come."""
         if before.combined is not None:
             for each in windows:
                 if each.shown.why:
                     self._teller.tell(f"subposterior {each.shown.subposterior} is awaited: {each.shown.why}")
             return None
-        shown = Shown(complete=all(each.empty for each in windows), subposteriors=tuple(each.shown for each in windows))
-        empty = np.zeros(pooling.statistics_size(flat.size(self._target.shapes)))
-        none = np.empty((0, flat.size(self._target.shapes)))
+        complete = all(each.complete for each in windows)
+        shown = Shown(complete=complete, subposteriors=tuple(each.shown for each in windows))
+        size = flat.size(self._target.shapes)
         n_bad = sum(each.n_dead_lettered for each in windows)
-        spans = sorted(span for each in windows for span in each.spans if each.empty)
-        return Joined(Showing(empty, none, shown, 0, n_bad, 0.0), tuple(spans))
+        showing = Showing(np.zeros(pooling.statistics_size(size)), np.empty((0, size)), shown, 0, n_bad, 0.0)
+        return Joined(showing, tuple(sorted(span for each in windows for span in each.spans)) if complete else ())
 
     def _joined(self, windows: Sequence[Window], made: Made, before: Shown) -> Joined:
         complete = all(each.complete for each in windows) and self._seen == self._signature(before.segments)

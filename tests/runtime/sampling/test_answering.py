@@ -31,7 +31,9 @@ ROWS = [
     {"a": float(a), "b": float(b), "t": int(t)}
     for (a, b), t in zip(RNG.normal(size=(80, 2)).round(4), RNG.integers(0, 2, 80), strict=True)
 ]
-SHARED = {"model": LOGISTIC, "data": {"partitions": 4}, "subposteriors": 2, "chains": 2}
+QUIET = {"by": "average", "correct": "none"}
+"""A combiner that asks nothing itself."""
+SHARED = {"model": LOGISTIC, "data": {"partitions": 4}, "subposteriors": 2, "chains": 2, "combine": QUIET}
 
 
 class AskingRig(SamplerRig):
@@ -41,7 +43,6 @@ class AskingRig(SamplerRig):
         super().__init__(sampled(**{**SHARED, **changes}), tick)
         self.asker = Asker(self.spec, self.settings, self.bus, DECLARED)
         self.sent: dict[int, list[dict[str, Any]]] = {}
-        self._writer = self.bus.writer(names.combiner_writer(self.spec))
 
     def fill(self, rows: list[dict[str, Any]]) -> None:
         for partition in range(4):
@@ -71,7 +72,7 @@ class AskingRig(SamplerRig):
         return Question(**{"kind": kind, "bandwidth": bandwidth, "seed": 1, **fields, **changes})
 
     def ask(self, question: Question) -> None:
-        self._writer.commit(self.asker.outputs(question))
+        self.bus.publish(self.asker.outputs(question))
 
     def answers(self, *services: Service, rounds: int = 50) -> dict[int, Answer]:
         for _ in range(rounds):

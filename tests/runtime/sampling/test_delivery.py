@@ -153,7 +153,8 @@ def test_junk_in_the_place_of_a_record_of_a_stream_begins_its_next_segment(short
     after = rig.draws()[-1]
     assert after.segment > before.segment
     assert (after.frontier[0].end, after.n_events, after.n_dead_lettered) == (128, 126, 2)
-    assert len(rig.records("dead-letters")) == 2
+    letters = [record.key for record in rig.records("dead-letters")]
+    assert len(letters) == 2 + (short == "draws"), "the junk is one too, where a master reads it"
     assert complete(rig)
     assert rig.snapshot().n_events == 126
 
