@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import isnan
 
 from benchmarks.combiner_task import Told, Work
 from benchmarks.measure import Aim, Case, Ratio, Samples
@@ -12,6 +13,7 @@ from benchmarks.processes import output, running
 from streaminfer.combining.table import COMBINERS
 
 OURS, NUMPYRO, MEMORY = "average", "NumPyro", "average: memory"
+OFF, WIDTH = "{}: mean off", "{}: width"
 
 
 def cases(j: int) -> Iterator[Case]:
@@ -27,7 +29,14 @@ def cases(j: int) -> Iterator[Case]:
         {MEMORY: Aim("<=", 1.2)},
         units={MEMORY: "of the draws"},
     )
-    yield Case("m2", f"combiners: {size}", "s", {name: _seconds(name, Work(name, j)) for name in COMBINERS}, most=1)
+    yield Case(
+        "m2",
+        f"combiners: {size}",
+        "s",
+        {name: _with_quality(name, Work(name, j)) for name in COMBINERS},
+        units={OFF.format(name): "sd" for name in COMBINERS} | {WIDTH.format(name): "of sd" for name in COMBINERS},
+        most=1,
+    )
     base = Work("average", max(2, j // 10), 1000, 10)
     grown = {"J": replace(base, j=10 * base.j), "T": replace(base, t=10 * base.t), "d": replace(base, d=10 * base.d)}
     for k, name in enumerate(("average", "kde"), start=3):
@@ -44,6 +53,17 @@ def cases(j: int) -> Iterator[Case]:
 def _ours(work: Work) -> Samples:
     found = contend("combining_ours", work)
     return {OURS: found.seconds, MEMORY: found.memory}
+
+
+def _with_quality(label: str, work: Work) -> Callable[[], Samples]:
+    """Seconds, and how good the posterior is, unless the combiner refused the draws."""
+
+    def samples() -> Samples:
+        found = contend("combining_ours", work)
+        quality = {OFF.format(label): found.off, WIDTH.format(label): found.width}
+        return {label: found.seconds} | {name: value for name, value in quality.items() if not isnan(value)}
+
+    return samples
 
 
 def _seconds(label: str, work: Work) -> Callable[[], Samples]:

@@ -9,12 +9,15 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from streaminfer.models.model import Matrix
+from streaminfer.models.model import Matrix, Vector
 
 
 @dataclass(frozen=True)
 class Work:
-    """T draws of each of J standard normal subposteriors of d numbers, combined `by` a method into n (None: T)."""
+    """T draws of each of J normal subposteriors of d numbers, combined `by` a method into n (None: T).
+
+    Subposteriors differ in width, each by another variance in every coordinate, and in place as chance puts them.
+    """
 
     by: str
     j: int = 100
@@ -22,9 +25,25 @@ class Work:
     d: int = 50
     n: int | None = 1000
 
-    def draws(self) -> Iterator[Matrix]:
+    def known(self) -> tuple[Matrix, Matrix]:
+        """Means and variances of subposteriors, (J, d)."""
         rng = np.random.default_rng(3)
-        return (rng.standard_normal((self.t, self.d)) for _ in range(self.j))
+        variances = np.exp(0.5 * rng.standard_normal((self.j, self.d)))
+        return np.sqrt(variances) * rng.standard_normal((self.j, self.d)), variances
+
+    def posterior(self) -> tuple[Vector, Vector]:
+        """Its mean and variances, (d,)."""
+        means, variances = self.known()
+        variance = 1 / (1 / variances).sum(axis=0)
+        return variance * (means / variances).sum(axis=0), variance
+
+    def draws(self) -> Iterator[Matrix]:
+        rng = np.random.default_rng(4)
+        for mean, variance in zip(*self.known(), strict=True):
+            values = rng.standard_normal((self.t, self.d))
+            values *= np.sqrt(variance)
+            values += mean
+            yield values
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -32,10 +51,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Told:
-    """Seconds, and the most memory in units of the draws, which count as 1."""
+    """Seconds, and the most memory in units of the draws, which count as 1; and how good the posterior is.
+
+    `off` is the distance of means in posterior deviations, in the root mean square over numbers; `width` the mean of
+    deviations over the right ones. Both are not a number if the combiner refused the draws.
+    """
 
     seconds: float
     memory: float
+    off: float = float("nan")
+    width: float = float("nan")
 
 
 def received() -> Work:

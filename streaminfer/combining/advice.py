@@ -10,7 +10,7 @@ from scipy import special
 
 from streaminfer.combining import moments
 from streaminfer.combining.correction import Corrected
-from streaminfer.combining.part import Combined, Moments
+from streaminfer.combining.part import Combined, Gaussian, Moments
 from streaminfer.models.model import Vector
 
 UNLIKELY: Final = 1e-3
@@ -27,7 +27,7 @@ def warnings(by: str, combined: Combined, corrected: Corrected | None = None, am
     """Reasons to doubt a posterior that was combined `by` a method; none if there are none."""
     found = []
     d, parts = len(combined.mean), combined.parts
-    chances = agreement(parts)
+    chances = agreement(parts, combined.missing)
     worst = int(chances.argmin())
     if chances[worst] * len(parts) < UNLIKELY:
         found.append(f"subposteriors disagree: chance puts one as far off as {worst} in {chances[worst]:.1g} of cases")
@@ -48,12 +48,14 @@ def warnings(by: str, combined: Combined, corrected: Corrected | None = None, am
     return found
 
 
-def agreement(parts: Sequence[Moments]) -> Vector:
+def agreement(parts: Sequence[Moments], missing: Sequence[Gaussian] = ()) -> Vector:
     """How likely a subposterior's mean is at least as far as it is from the posterior's, for each part (J,).
 
-    With the same truth behind all data, mu_j - mu has the covariance S_j - S, and S_j / T more as draws are few.
+    With the same truth behind all data, mu_j - mu has the covariance S_j - S, and S_j / T more as draws are few. The
+    posterior has the prior shares of missing ones in it.
     """
-    whole = moments.product((m.mean, moments.inverse(m.cov)) for m in parts)
+    given = [*(Gaussian(m.mean, m.cov) for m in parts), *missing]
+    whole = moments.product((each.mean, moments.inverse(each.cov)) for each in given)
     found = np.ones(len(parts))
     if len(parts) == 1:
         return found
@@ -66,12 +68,18 @@ def agreement(parts: Sequence[Moments]) -> Vector:
 
 def apart(combined: Combined) -> float:
     """The largest distance over coordinates between the mean and that of full weights, in deviations of the latter."""
-    whole = moments.product((m.mean, moments.precision(m, is_corrected=True)) for m in combined.parts)
+    whole = _full_weights(combined)
     return float(np.abs((combined.mean - whole.mean) / np.sqrt(np.diag(whole.cov))).max())
 
 
 def wider(combined: Combined) -> float:
     """The deviation that differs most from that of full weights, as a multiple of that."""
-    whole = moments.product((m.mean, moments.precision(m, is_corrected=True)) for m in combined.parts)
+    whole = _full_weights(combined)
     ratios = np.sqrt(np.diag(combined.cov) / np.diag(whole.cov))
     return float(ratios[np.abs(np.log(ratios)).argmax()])
+
+
+def _full_weights(combined: Combined) -> Gaussian:
+    """What full weights give of the same parts and prior shares."""
+    parts = [(m.mean, moments.precision(m, is_corrected=True)) for m in combined.parts]
+    return moments.product([*parts, *((share.mean, moments.inverse(share.cov)) for share in combined.missing)])

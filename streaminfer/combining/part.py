@@ -118,7 +118,7 @@ class Combined:
     """Draws (n, d) of the combined posterior, and its mean (d,) and covariance (d, d).
 
     The moments are those of the method itself, not of its draws, if it knows them. `notes` are what it measured of its
-    own work, by name; `parts` the moments of what it was given.
+    own work, by name; `parts` the moments of what it was given, and `missing` the prior shares that stood for others.
     """
 
     draws: Matrix
@@ -126,6 +126,7 @@ class Combined:
     cov: Matrix
     parts: tuple[Moments, ...]
     notes: Mapping[str, float] = field(default_factory=dict)
+    missing: tuple[Gaussian, ...] = ()
 
 
 Combiner = Callable[[Sequence[Part], np.random.Generator, Options], Combined]

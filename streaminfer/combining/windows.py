@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from streaminfer.combining import moments
 from streaminfer.combining.part import Part
 from streaminfer.models.model import Matrix
 from streaminfer.sampling import flat
@@ -75,8 +76,11 @@ def _of_segment(gathered: Gathering, fixed: Fixed, number: int, target: Any, mos
     used = [_newest(chain if done else chain.last_half(), -(-most // len(chains))) for chain in chains]
     worth, n_draws = pooling.effective_draws(used), sum(len(chain.draws) for chain in used)
     n_events = max(draws.n_events for draws in known)
-    why = _lacks(worth, n_events, done, target.dimension)
-    part = None if why else Part(unconstrained(target, used), _weights(used), worth)
+    why, part = _lacks(worth, n_events, done, target.dimension), None
+    if not why:
+        part = Part(unconstrained(target, used), _weights(used), worth)
+        why = moments.fault(part, target.dimension) or ""
+        part = None if why else part
     steps = tuple(drawn.end for drawn in units.values())
     shown = Shown(j, number, n_events, n_draws, worth, why=why, steps=steps)
     scored = next((each for drawn in units.values() for each in drawn.parts if each.n_scored), known[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 
 from streaminfer.combining.part import Gaussian, Part
 
@@ -13,6 +14,24 @@ def exact(gaussian: Gaussian, n: int, rng: np.random.Generator) -> np.ndarray:
     rows -= rows.mean(axis=0)
     white = rows @ np.linalg.inv(np.linalg.cholesky(np.cov(rows.T).reshape(2 * (len(gaussian.mean),)))).T
     return gaussian.mean + white @ np.linalg.cholesky(gaussian.cov).T
+
+
+FALSE_ALARM = 1e-6
+"""How often a test of random numbers may fail though all is right."""
+
+
+def no_bias(runs: np.ndarray, right: np.ndarray) -> None:
+    """The means over independent runs (R, k) are `right` (k,), up to what chance does once in a million tests."""
+    n, k = runs.shape
+    scores = (runs.mean(axis=0) - right) / (runs.std(axis=0, ddof=1) / np.sqrt(n))
+    assert np.abs(scores).max() < stats.t.isf(FALSE_ALARM / (2 * k), n - 1), scores
+
+
+def numbers(mean: np.ndarray, cov: np.ndarray, draws: np.ndarray | None = None) -> np.ndarray:
+    """Mean and covariance as one vector; those of draws as well, if they are given."""
+    upper = np.triu_indices(len(mean))
+    own = [] if draws is None else [draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))[upper]]
+    return np.concatenate([mean, cov[upper], *own])
 
 
 def part(values: np.ndarray, weights: np.ndarray | None = None, effective: float | None = None) -> Part:

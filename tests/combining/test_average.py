@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from streaminfer.combining.methods import average
 from streaminfer.combining.part import Gaussian, Options, Refused
 from streaminfer.combining.table import COMBINERS
-from tests.combining.gaussians import exact, heterogeneous, part, product
+from tests.combining.gaussians import exact, heterogeneous, no_bias, numbers, part, product
 
 GAUSSIAN = ["average", "gaussian", "normal"]
 
@@ -59,13 +60,7 @@ def test_diagonal_and_equal_weights_equal_their_formulas() -> None:
         assert np.linalg.eigvalsh(found.cov - product(known).cov).min() > 1e-3
 
 
-def seeds_weights(known: list[Gaussian], prior: np.ndarray) -> np.ndarray:
-    """As the seed prints them: the prior's precision once more, though subposteriors have it already."""
-    precisions = np.array([np.linalg.inv(g.cov) for g in known]) + np.linalg.inv(prior) / len(known)
-    return np.linalg.inv(precisions.sum(axis=0)) @ precisions
-
-
-def test_mutants_miss_the_posterior() -> None:
+def test_mutants_miss_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
     """The prior counted twice in the weights, or a full prior in each subposterior: neither may pass for right."""
     rng = np.random.default_rng(3)
     j, d, prior = 2, 1, np.eye(1)
@@ -82,8 +77,10 @@ def test_mutants_miss_the_posterior() -> None:
 
     assert error(tempered) < 1e-9
     assert error(whole) > 0.5
-    mutant = sum(w @ g.mean for w, g in zip(seeds_weights(tempered, prior), tempered, strict=True))
-    assert np.abs((mutant - right.mean) / sds).max() > 0.3
+    # as the seed prints weights: the prior's precision once more, though subposteriors have it already
+    plain = average.precisions_of
+    monkeypatch.setattr(average, "precisions_of", lambda *given: plain(*given) + np.linalg.inv(prior) / j)
+    assert error(tempered) > 0.3
 
 
 def test_the_jacobian_counts_once() -> None:
@@ -102,7 +99,8 @@ def test_the_jacobian_counts_once() -> None:
 
     spread = np.sqrt(2 / n)
     right = np.log(squares.sum() / n)
-    for jacobian, low, high in ((0.0, 0.0, 0.35), (1 - 1 / j, 1.2, 1.8)):
+    # 12 runs: 0.01 and 1.44, with a deviation of 0.036
+    for jacobian, low, high in ((0.0, 0.0, 0.25), (1 - 1 / j, 1.2, 1.7)):
         found = COMBINERS["average"](parts(jacobian), rng, Options())
         assert low <= abs(found.mean[0] - right) / spread <= high
 
@@ -150,15 +148,14 @@ def test_weights_of_draws_count() -> None:
 
 def test_importance_resampling_of_gaussians() -> None:
     """Gaussian subposteriors of exact moments: what weighs the draws is exact."""
-    rng = np.random.default_rng(7)
     known = [Gaussian(np.full(2, m), s * np.eye(2)) for m, s in ((0.0, 1.0), (0.5, 2.0), (-0.3, 0.7))]
-    parts = [part(exact(each, 20_000, rng)) for each in known]
-    found = COMBINERS["resampling"](parts, rng, Options(n=5000, is_corrected=False))
-    right = product(known)
-    scale = np.sqrt(np.diag(right.cov) / found.notes["effective"])
-    assert np.abs((found.mean - right.mean) / scale).max() < 6
-    np.testing.assert_allclose(found.cov, right.cov, atol=8 * right.cov[0, 0] / np.sqrt(found.notes["effective"]))
-    assert np.abs((found.draws.mean(axis=0) - right.mean) / np.sqrt(np.diag(right.cov) / 5000)).max() < 7
+    right, runs = product(known), []
+    for run in range(20):
+        rng = np.random.default_rng((7, run))
+        parts = [part(exact(each, 4000, rng)) for each in known]
+        found = COMBINERS["resampling"](parts, rng, Options(n=1000, is_corrected=False))
+        runs.append(numbers(found.mean, found.cov, found.draws))
+    no_bias(np.array(runs), np.tile(numbers(right.mean, right.cov), 2))
 
 
 @pytest.mark.parametrize("name", list(COMBINERS))

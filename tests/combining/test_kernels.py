@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product as every
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from streaminfer.combining.methods import indices, weierstrass
+from streaminfer.combining.methods import coordinates, indices, weierstrass
 from streaminfer.combining.part import Combined, Gaussian, Options, Refused
 from streaminfer.combining.table import COMBINERS
-from tests.combining.gaussians import exact, part, product
+from tests.combining.gaussians import exact, no_bias, numbers, part, product
 
 KERNELS = ["kde", "semiparametric"]
 
@@ -43,14 +44,14 @@ def enumerated(name: str, draws: list[np.ndarray], h: float) -> Gaussian:
     return Gaussian(mean, v + np.cov(np.array(centres).T, aweights=w, ddof=0))
 
 
-def is_near(found: Combined, right: Gaussian, n: int, sigmas: float = 6.0) -> None:
-    """Means and covariances of n independent terms, in standard errors of Gaussians (twice those for covariances)."""
-    sds = np.sqrt(np.diag(right.cov))
-    assert np.abs((found.mean - right.mean) / sds).max() < sigmas / np.sqrt(n)
-    assert np.abs((found.cov - right.cov) / np.outer(sds, sds)).max() < 2 * sigmas * np.sqrt(2 / n)
-    m = len(found.draws)
-    assert np.abs((found.draws.mean(axis=0) - right.mean) / sds).max() < sigmas / np.sqrt(m)
-    assert np.abs((np.cov(found.draws.T) - right.cov) / np.outer(sds, sds)).max() < 2 * sigmas * np.sqrt(2 / m)
+RUNS = 20
+
+
+def are_near(combine: Callable[[np.random.Generator], Combined], right: Gaussian, seed: int) -> None:
+    """Moments of the method, and those of its draws, over independent runs."""
+    found = [combine(np.random.default_rng((seed, run))) for run in range(RUNS)]
+    runs = np.array([numbers(each.mean, each.cov, each.draws) for each in found])
+    no_bias(runs, np.tile(numbers(right.mean, right.cov), 2))
 
 
 @pytest.mark.parametrize("choice", ["pairs", "gibbs"])
@@ -59,18 +60,19 @@ def is_near(found: Combined, right: Gaussian, n: int, sigmas: float = 6.0) -> No
 def test_products_of_kernels_are_those_of_all_components(name: str, choice: str, j: int) -> None:
     rng = np.random.default_rng(j)
     draws = [rng.standard_normal((8, 2)) * [1.0, 10.0] + 0.3 * i * np.array([1.0, -10.0]) for i in range(j)]
-    options = Options(n=30_000, bandwidth=0.7, choice=choice, sweeps=60, components=30_000)
-    found = COMBINERS[name]([part(x) for x in draws], rng, options)
-    # in a tree, terms of the second level are of chosen ones: a little less than independent
-    is_near(found, enumerated(name, draws, 0.7), 30_000, 6.0 if j == 2 else 9.0)
+    options = Options(n=1000, bandwidth=0.7, choice=choice, sweeps=40, components=1000)
+    parts = [part(x) for x in draws]
+    are_near(lambda rng: COMBINERS[name](parts, rng, options), enumerated(name, draws, 0.7), j)
 
 
 def test_wide_kernels_leave_the_gaussian_product() -> None:
     rng = np.random.default_rng(5)
     parts = [part(rng.standard_normal((300, 2)) + i) for i in range(3)]
-    right = COMBINERS["normal"](parts, rng, Options())
-    found = COMBINERS["semiparametric"](parts, rng, Options(n=20_000, bandwidth=50.0, components=300))
-    is_near(found, Gaussian(right.mean, right.cov), 20_000)
+    right = COMBINERS["normal"](parts, rng, Options(n=10))
+    found = COMBINERS["semiparametric"](parts, rng, Options(n=1000, bandwidth=500.0, components=300))
+    # what is left of kernels is of the order of 1 / h^2
+    np.testing.assert_allclose(found.mean, right.mean, atol=4e-5)
+    np.testing.assert_allclose(found.cov, right.cov, atol=4e-5)
 
 
 @pytest.mark.parametrize("choice", ["pairs", "gibbs"])
@@ -86,12 +88,13 @@ def test_errors_fall_with_the_number_of_draws(name: str, choice: str) -> None:
         """exp(shape x - exp(x)) is the density of x = log of a gamma variable."""
         rng = np.random.default_rng(seed)
         parts = [part(np.log(rng.gamma(shape, scale, (t, 1)))) for _ in range(2)]
-        found = COMBINERS[name](parts, rng, Options(n=4000, choice=choice, components=t))
+        found = COMBINERS[name](parts, rng, Options(n=1000, choice=choice, components=t))
         bias = (found.mean - right.mean)[0] ** 2 / right.cov[0, 0]
         return float(bias + (found.cov[0, 0] / right.cov[0, 0] - 1) ** 2)
 
-    few, many = (np.mean([error(t, seed) for seed in range(12)]) for t in (30, 2000))
-    assert many < few / 3
+    few, many = (np.log([error(t, seed) for seed in range(30)]) for t in (30, 2000))
+    # the mean is 2.3 or more, its standard error below 0.3
+    assert np.mean(few - many) > np.log(2)
 
 
 def test_the_bandwidth_is_annealed() -> None:
@@ -115,13 +118,16 @@ def smoothed(h: float) -> tuple[Gaussian, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", ["weierstrass_rejection", "weierstrass_importance"])
 def test_weierstrass_in_pairs_has_the_moments_of_smoothed_subposteriors(name: str) -> None:
-    rng = np.random.default_rng(6)
-    right, _, _ = smoothed(1.2)
+    """Without the last kernel, of variance h^2 / J."""
+    right, _, h2 = smoothed(1.2)
     known = [Gaussian(m * UNITS, np.diag(v * UNITS**2)) for m, v in UNEQUAL]
-    parts = [part(exact(each, 20_000, rng)) for each in known]
-    found = COMBINERS[name](parts, rng, Options(n=20_000, bandwidth=1.2, components=20_000))
-    # draws are chosen again on two levels, from 20,000 of each part
-    is_near(found, right, 20_000 if name == "weierstrass_rejection" else found.notes["effective"] / 4, 9.0)
+    last = np.diag(h2 / len(known) * UNITS**2)
+
+    def combine(rng: np.random.Generator) -> Combined:
+        parts = [part(exact(each, 2000, rng)) for each in known]
+        return COMBINERS[name](parts, rng, Options(n=2000, bandwidth=1.2, components=2000))
+
+    are_near(combine, Gaussian(right.mean, right.cov - last), 6)
 
 
 def test_weierstrass_refinement_has_the_moments_and_the_correlation_of_its_formula() -> None:
@@ -138,29 +144,51 @@ def test_weierstrass_refinement_has_the_moments_and_the_correlation_of_its_formu
     start = right.mean + rng.standard_normal((n, 2)) @ np.sqrt(right.cov)
     path = list(weierstrass.rounds(start, 4, variance, refine, 1, 40, rng))
     last = path[-1]
-    is_near(Combined(last, last.mean(axis=0), np.cov(last.T), ()), right, n)
+    sds = np.sqrt(np.diag(right.cov))
+    assert np.abs((last.mean(axis=0) - right.mean) / sds).max() < 6 / np.sqrt(n)
+    assert np.abs((np.cov(last.T) - right.cov) / np.outer(sds, sds)).max() < 6 * np.sqrt(2 / n)
     correlation = [np.corrcoef(path[-1][:, i], path[-2][:, i])[0, 1] for i in range(2)]
     np.testing.assert_allclose(correlation, np.mean(s2 / (s2 + h2)), atol=6 / np.sqrt(n))
 
 
 def test_refinement_from_draws_finds_the_smoothed_product() -> None:
-    rng = np.random.default_rng(8)
     known = [Gaussian(np.array([m]), np.array([[v]])) for m, v in UNEQUAL[1:]]
-    parts = [part(exact(each, 4000, rng)) for each in known]
-    found = COMBINERS["weierstrass"](parts, rng, Options(n=4000, bandwidth=1.0, components=4000, rounds=40))
     h2 = 1 / np.mean([1 / g.cov[0, 0] for g in known])
-    right = product([Gaussian(g.mean, g.cov + h2) for g in known])
-    assert abs(found.mean[0] - right.mean[0]) / np.sqrt(right.cov[0, 0]) < 0.15
-    assert found.cov[0, 0] == pytest.approx(right.cov[0, 0], rel=0.2)
-    assert 0 < found.notes["autocorrelation"] < 1
+
+    def combine(rng: np.random.Generator) -> Combined:
+        parts = [part(exact(each, 500, rng)) for each in known]
+        found = COMBINERS["weierstrass"](parts, rng, Options(n=200, bandwidth=1.0, components=500, rounds=20))
+        assert 0 < found.notes["autocorrelation"] < 1
+        return found
+
+    are_near(combine, product([Gaussian(g.mean, g.cov + h2) for g in known]), 8)
 
 
-def test_bandwidths_that_are_not_given_accept_a_tenth() -> None:
+@pytest.mark.parametrize("d", [1, 10, 50])
+def test_bandwidths_that_are_not_given_accept_some_pairs(d: int) -> None:
+    """Of two standard normal parts a share (1 + 1/h^2)^(-d/2) agrees, with the second moment (1 + 2/h^2)^(-d/2)."""
     rng = np.random.default_rng(9)
-    for d in (1, 10):
-        parts = [part(rng.standard_normal((3000, d)) + 0.2 * i) for i in range(5)]
-        found = COMBINERS["weierstrass_rejection"](parts, rng, Options(n=500))
-        assert 0.02 < found.notes["acceptance"] < 0.3
+    parts = [part(rng.standard_normal((100_000, d))) for _ in range(2)]
+    units = coordinates.leaves(parts, np.ones(d), 1.0, Options(components=100_000), rng)
+    h = coordinates.bandwidth(units, rng)
+    share, square = ((1 + k / h**2) ** (-d / 2) for k in (1, 2))
+    assert abs(share - coordinates.ACCEPTED) < 6 * np.sqrt((square - share**2) / 1000)
+
+
+@pytest.mark.parametrize("name", ["weierstrass_rejection", "weierstrass_importance"])
+def test_weierstrass_in_pairs_is_not_too_wide_in_many_dimensions(name: str) -> None:
+    """Equal subposteriors of 30 numbers agree with wide kernels only; what is kept is as wide as the posterior."""
+    rng = np.random.default_rng(11)
+    parts = [part(rng.standard_normal((4000, 30))) for _ in range(8)]
+    found = COMBINERS[name](parts, rng, Options(n=2000))
+    assert found.notes["bandwidth"] > 1.5
+    # 12 runs: 0.992 to 0.996 with a deviation of 0.010; with the last kernel it is near 4.8
+    assert abs(np.trace(found.cov) / (30 / 8) - 1) < 0.08
+
+
+def test_a_bandwidth_that_no_pair_agrees_with_is_refused() -> None:
+    rng = np.random.default_rng(9)
+    parts = [part(rng.standard_normal((3000, 10))) for _ in range(5)]
     with pytest.raises(Refused, match="wider"):
         COMBINERS["weierstrass_rejection"](parts, rng, Options(n=500, bandwidth=0.05))
 
@@ -169,6 +197,13 @@ def test_bandwidths_that_are_not_given_accept_a_tenth() -> None:
 def test_one_part_alone_is_what_it_is(name: str) -> None:
     rng = np.random.default_rng(10)
     values = rng.standard_normal((1000, 2)) + np.array([3.0, -4.0])
-    found = COMBINERS[name]([part(values)], rng, Options(bandwidth=0.1))
-    np.testing.assert_allclose(found.mean, values.mean(axis=0), atol=0.2)
-    np.testing.assert_allclose(found.cov, np.cov(values.T), atol=0.3)
+    found = COMBINERS[name]([part(values)], rng, Options(bandwidth=0.1, is_corrected=False))
+    right = Gaussian(values.mean(axis=0), np.cov(values.T))
+    if name in KERNELS:
+        right = enumerated(name, [values], 0.1)
+    if name == "resampling":  # weights that are equal, and sum to 1
+        right = right._replace(cov=right.cov * 999 / 1000)
+    # chains start at the draws; what is left of chance is at most that of 1,000 independent ones, twice
+    error = 6 * np.sqrt(2 * 2 / 1000) if name == "weierstrass" else 1e-9
+    np.testing.assert_allclose(found.mean, right.mean, atol=error)
+    np.testing.assert_allclose(found.cov, right.cov, atol=error)

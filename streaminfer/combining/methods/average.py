@@ -34,7 +34,7 @@ def averaged(
         draws += (picked(parts[j], n, rng) if j < len(parts) else moments.draw(known[j], n, rng)) @ w.T
     mean = np.sum([w @ g.mean for w, g in zip(weights, known, strict=True)], axis=0)
     cov = np.sum([w @ g.cov @ w.T for w, g in zip(weights, known, strict=True)], axis=0)
-    return Combined(draws, mean, cov, tuple(found))
+    return Combined(draws, mean, cov, tuple(found), missing=tuple(options.missing))
 
 
 def matrices_of(found: Sequence[Moments], options: Options) -> NDArray[np.float64]:

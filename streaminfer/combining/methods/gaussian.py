@@ -19,4 +19,5 @@ def combine(parts: Sequence[Part], rng: np.random.Generator, options: Options) -
     found = moments.of_parts(parts)
     means = [*(m.mean for m in found), *(each.mean for each in options.missing)]
     product = moments.product(zip(means, precisions_of(found, options), strict=True))
-    return Combined(moments.draw(product, wanted(parts, options.n), rng), product.mean, product.cov, found)
+    draws = moments.draw(product, wanted(parts, options.n), rng)
+    return Combined(draws, product.mean, product.cov, found, missing=tuple(options.missing))

@@ -1,6 +1,7 @@
 """Weierstrass rejection sampling in pairs (Wang and Dunson 2013): pairs of draws are kept if they agree.
 
 A pair is kept with the probability exp(-(s - t)^2 / (2 (h^2 + h^2))); what is kept are independent draws.
+The kernel around their average is left out.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class _TooFew(Exception):
 
 
 def combine(parts: Sequence[Part], rng: np.random.Generator, options: Options) -> Combined:
-    """Draws of the product of smoothed subposteriors; a bandwidth that was not given is widened until pairs agree."""
+    """Averages of draws that agree; a bandwidth that was not given is widened until pairs agree."""
     none_missing(options, "weierstrass_rejection")
     found = moments.of_parts(parts)
     unit, n = coordinates.variances(found), wanted(parts, options.n)
     h = options.bandwidth or coordinates.bandwidth(coordinates.leaves(parts, unit, 1.0, options, rng), rng)
     accepted: list[float] = []
 
-    def join(a: Terms, b: Terms) -> Terms:
+    def join(a: Terms, b: Terms, _: range) -> Terms:
         return _join(a, b, max(n, options.components), accepted, rng)
 
     while True:
@@ -47,7 +48,9 @@ def combine(parts: Sequence[Part], rng: np.random.Generator, options: Options) -
                 ) from None
             h *= _WIDER
         else:
-            return terms.finished(product, n, rng, found, {"bandwidth": h, "acceptance": min(accepted, default=1.0)})
+            return coordinates.averages(
+                product, n, rng, found, {"bandwidth": h, "acceptance": min(accepted, default=1.0)}
+            )
 
 
 def _join(a: Terms, b: Terms, size: int, accepted: list[float], rng: np.random.Generator) -> Terms:
