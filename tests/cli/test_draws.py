@@ -190,16 +190,6 @@ ERRORS: dict[str, tuple[list[Any], int, str]] = {
         1,
         "no draws of 'later' on",
     ),
-    "not combined": (
-        ["snapshot", "parts"],
-        2,
-        "parts: its draws are of 2 subposteriors, each of a part of the events, and there is no combiner yet",
-    ),
-    "predict without a combiner": (
-        ["predict", "parts", "rows.csv"],
-        2,
-        "there is no combiner yet",
-    ),
     "a snapshot of no part": (
         ["snapshot", "parts", "--subposterior", 2],
         2,

@@ -21,6 +21,7 @@ from streaminfer.combining.windows import Window, window, without_events
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import Asker
 from streaminfer.runtime.pooling.joining import Joined
+from streaminfer.runtime.service import Fatal
 from streaminfer.sampling import flat
 from streaminfer.sampling.choices.combine import WHOLE
 from streaminfer.sampling.pooled import pooling
@@ -93,7 +94,10 @@ class Combining:
         try:
             return under_way.step(now)
         except Refused as error:
-            self._teller.tell(f"round {under_way.number}: nothing is combined: {error}")
+            said = f"inference.combine.by: {self._how.by} cannot combine these draws: {error}"
+            if all(each.complete for each in under_way.windows):  # no more will come that could change it
+                raise Fatal(f"{said}. Use average, or raise inference.draws.") from error
+            self._teller.tell(said)
             self._round = None
             return None
 

@@ -8,7 +8,7 @@ from streaminfer.sampling.pooled.gathering import Gathering
 from streaminfer.sampling.pooled.showing import Showing, Watcher
 from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.units import Span, Spans
+from streaminfer.sampling.units import Spans
 
 
 class Joined(NamedTuple):
@@ -44,7 +44,3 @@ class Pooling:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def by_partition(spans: Spans) -> dict[int, Span]:
-    return {span.partition: span for span in spans}
