@@ -94,13 +94,21 @@ def _print(spec: Spec, found: Comparison, chosen: Sequence[Choice], reference: R
         left = "without it and its events" if each.left_out else "its share of the prior counts"
         print(f"subposterior {each.subposterior} has no draws: {each.why}; {left}")
     print(f"compared with {_named(found, reference)}\n{ABOUT}", flush=True)
+    told = _warnings(found.of(reference.choice))  # those of the draws are the same for all combiners
+    for text in told:
+        print(f"warning: {text}", flush=True)
     table = LongTable([HEADER[0].ljust(max(len(each.name) for each in chosen)), *HEADER[1:]])
     for choice in chosen:
         made = found.of(choice)
         status.clear()
         table.add([_row(made, reference)])
-        for text in () if made.said is None else made.said.warnings:
-            print(f"  warning: {text}", flush=True)
+        for text in _warnings(made):
+            if text not in told:
+                print(f"  warning: {text}", flush=True)
+
+
+def _warnings(made: Compared) -> tuple[str, ...]:
+    return () if made.said is None else made.said.warnings
 
 
 def _named(found: Comparison, reference: Reference) -> str:
@@ -152,7 +160,7 @@ def _document(spec: Spec, found: Comparison, made: Compared, reference: Referenc
         "threshold": None if said is None else said.threshold,
         "reliable": made.is_reliable,
         "log_evidence": None if said is None else said.log_evidence,
-        "warnings": [] if said is None else list(said.warnings),
+        "warnings": list(_warnings(made)),
         "subposteriors": [{**each.shown._asdict(), "steps": list(each.shown.steps)} for each in found.windows],
     }
 
