@@ -105,7 +105,7 @@ def test_chains_come_and_go(before: int, after: int, subposteriors: int) -> None
         np.testing.assert_array_equal(one, other)
     for partition in range(2):
         rig.publish(COINS, partition)
-    rig.run(*services)
+    rig.run(*services, rounds=120)  # combining takes questions and answers
     shown = sampled(rig.snapshot()).shown
     assert [part.segment for part in shown.subposteriors] == [1] * subposteriors
     assert shown.complete
