@@ -176,7 +176,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     embedded = partial(bench.ours, bench.embedded_url)
     yield from latent_cases.cases(embedded, bench.bare_steps, bench.river, sizes.json, sizes.river)
     yield from sampler_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
-    yield from combiner_cases.cases(sizes.subposteriors)
+    yield from combiner_cases.cases(bench.folder, bench.embedded_url, sizes.subposteriors, sizes.steps)
 
 
 def two_workers(bench: Bench, work: Workload) -> Case:

@@ -6,18 +6,23 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isnan
+from pathlib import Path
 
+from benchmarks import combined
 from benchmarks.combiner_task import Told, Work
-from benchmarks.measure import Aim, Case, Ratio, Samples
+from benchmarks.measure import Aim, Case, Difference, Ratio, Samples
 from benchmarks.processes import output, running
+from benchmarks.sampler_task import Steps
 from streaminfer.combining.table import COMBINERS
 
 OURS, NUMPYRO, MEMORY = "average", "NumPyro", "average: memory"
+FRESH, NEWEST = "draw to snapshot", "newest draw to its snapshot"
+RESTORE, START = "restore", "restore of nothing"
 OFF, WIDTH = "{}: mean off", "{}: width"
 
 
-def cases(j: int) -> Iterator[Case]:
-    """`j` subposteriors of 10,000 draws of 50 numbers."""
+def cases(folder: Path, url: str, j: int, steps: int) -> Iterator[Case]:
+    """`j` subposteriors of 10,000 draws of 50 numbers; services whose chains take so many `steps`."""
     whole = Work("average", j, n=None)
     size = f"{j} x {whole.t:,} draws of {whole.d} numbers"
     yield Case(
@@ -48,6 +53,23 @@ def cases(j: int) -> Iterator[Case]:
             {label: _seconds(label, replace(work, by=name)) for label, work in works.items()},
             [Ratio(f"{label} of base", label, "base") for label in works if label != "base"],
         )
+    yield service(folder, url, Steps("sgld", steps, n=20_000, d=10))
+
+
+def service(folder: Path, url: str, task: Steps) -> Case:
+    """Freshness of a combiner among samplers, and its restore beside that of one without draws."""
+
+    def run() -> Samples:
+        found = combined.measure(folder, url, task)
+        return {FRESH: found.any_draw, NEWEST: found.newest, RESTORE: found.restore, START: found.empty}
+
+    return Case(
+        "m5",
+        f"a combiner as a service, embedded: {combined.SUBPOSTERIORS} subposteriors of {task.steps:,} steps, sgld",
+        "s",
+        {FRESH: run},
+        [Difference("restore less that of nothing", RESTORE, START, unit="s")],
+    )
 
 
 def _ours(work: Work) -> Samples:

@@ -10,6 +10,7 @@ import yaml
 
 from benchmarks import keyed, keyed_cases, keyed_workload
 from benchmarks.cases import OURS, QUICK, Bench
+from benchmarks.combined import Block, Sight, delays
 from benchmarks.keyed_workload import Keyed
 from benchmarks.measure import Case, measured, rate
 from benchmarks.processes import Failed
@@ -86,3 +87,20 @@ def test_keys_without_their_sums_fail_the_case(tmp_path: Path) -> None:
         keyed.held(mine, Keyed(1_001, 100))
     with open_bus(url) as bus, pytest.raises(Failed, match="100 of 100 keys do not have"):
         keyed.read(bus, mine, work)
+
+
+def test_delays_of_blocks_of_draws() -> None:
+    """Two chains: a snapshot has a block if it goes as far in its segment, or is of a newer one."""
+    written = [
+        Block(0, 0, 10, 1.0),
+        Block(0, 0, 20, 2.0),
+        Block(1, 0, 10, 1.5),
+        Block(1, 1, 10, 4.0),
+        Block(0, 0, 30, 9.0),
+    ]
+    sights = [Sight(3.0, {0: (0, 10), 1: (0, 10)}), Sight(5.0, {0: (0, 20), 1: (1, 10)})]
+    every, newest = delays(written, sights)
+    assert every == [2.0, 3.0, 1.5, 1.0]
+    assert newest == [1.5, 1.0]
+    with pytest.raises(Failed, match="none of 5 blocks"):
+        delays(written, [])

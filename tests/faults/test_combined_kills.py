@@ -82,7 +82,7 @@ class Combined:
         """Snapshots first: all that they are made of is on the bus before them."""
         self.seen += self._follower.poll(0.0)
         while not self._reader.at_end():
-            for unit, draws in self._reader.poll(0.2):
+            for unit, draws, _ in self._reader.poll(0.2):
                 self._outside.take(unit, draws)
 
     def produce(self, begin: int, end: int) -> None:

@@ -59,7 +59,7 @@ class ChainSubscriber:
         found = []
         for span in segment.spans:
             log = self._world.broker.log(Partition(self._world.data, span.partition))
-            found += [_value(each) for each in log.records if span.start <= each.offset < span.end]
+            found += [value_of(each) for each in log.records if span.start <= each.offset < span.end]
         return np.array([[value] for value in found if value is not None], dtype=np.float64).reshape(-1, 1)
 
     def frontier(self) -> object:
@@ -166,7 +166,7 @@ class ChainSubscriber:
             raise Wrong(f"version {snapshot.version} is of {dict(snapshot.frontier.positions)}, not {ends}")
 
 
-def _value(record: Record) -> float | None:
+def value_of(record: Record) -> float | None:
     """None of a bad event."""
     value = json.loads(record.value or b"{}").get("x")
     return None if isinstance(value, str) else float(value)

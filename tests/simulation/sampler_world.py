@@ -88,6 +88,8 @@ class SamplerWorld(World):
 
     classes: Samplers = field(default_factory=Samplers)
     turns = (150, 500)
+    ticks = (0.0, 0.1, 0.4)
+    """Seconds between two looks at the clock of a process that computes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,7 +169,7 @@ class SamplerWorld(World):
                 if draw < 0.01:
                     self.suspend(process)
                     chaos._check_life()
-            self.clock.advance(self.rng.choice([0.0, 0.1, 0.4]))
+            self.clock.advance(self.rng.choice(self.ticks))
             return self.clock()
 
         return look
@@ -185,6 +187,8 @@ class SamplerWorld(World):
         if isinstance(service, Sampler):
             for work in service._work.values():
                 work.close()
+            if service._answering is not None:
+                service._answering._leave_all()
 
 
 def _spec(rng: random.Random) -> Spec:

@@ -4,7 +4,7 @@ The kernel of part j is N(0, h^2 S_j) with its own covariance S_j: nothing depen
 product of Gaussian parts has the right mean and (1 + h^2) times the right covariance.
 
 Few draws of a subposterior are where the posterior is, and estimates there are noisy, the more so in many dimensions:
-with 2,000 draws each of 8 subposteriors of a logistic regression, means are 0.3 to 0.7 sd off at d = 5.
+with 2,000 draws each of 8 subposteriors of a logistic regression, the worst mean is 0.3 to 0.7 sd off at d = 5.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class Comparison:
         with closing(DrawsReader(self._spec, settings, size, self._bus, self._schemas)) as reader:
             while not reader.at_end():
                 self._tell("reads draws")
-                for unit, draws in reader.poll(1.0):
+                for unit, draws, _ in reader.poll(1.0):
                     gathered.take(unit, draws)
         fixed = {each.subposterior: each for each in sampled(newest).shown.segments}
         found = [

@@ -43,7 +43,7 @@ def newest(spec: Spec, bus: Bus, schemas: Schemas, index: int) -> PosteriorSnaps
     gathered = Gathering(settings, size)
     with closing(DrawsReader(spec, settings, size, bus, schemas, list(gathered.units(index)))) as reader:
         while not reader.at_end():
-            for unit, draws in reader.poll(1.0):
+            for unit, draws, _ in reader.poll(1.0):
                 gathered.take(unit, draws)
                 segment = max(segment, draws.segment)
     for number in range(segment, max(-1, segment - KEPT), -1):

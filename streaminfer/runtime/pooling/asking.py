@@ -87,7 +87,17 @@ class Asker:
         self._newest: dict[int, Answer] = {}
         """By subposterior, whatever it is an answer to: its question may be asked next."""
         self.n_dropped = 0
-        """Records and answers that are not of the question that was open: of another, of another segment or size."""
+        """Records and answers that are not of the question that was open: of another, of another segment or size.
+
+        Those that were there before are not among them: each owner after the other reads them.
+        """
+        self._remember()
+
+    def _remember(self) -> None:
+        """Reads the answers that are there, one of which may be to the question that comes first."""
+        while not self._reader.at_end():
+            for answer in self._reader.poll(0.5).answers:
+                self._newest[answer.subposterior] = answer
 
     @property
     def open(self) -> Question | None:

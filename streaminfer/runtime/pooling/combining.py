@@ -64,6 +64,8 @@ class Combining:
         self._lacking_since: dict[int, float] = {}
         """By subposterior, since when it lacks draws."""
         self._round: _Round | None = None
+        self._n_told = 0
+        """Answers that were dropped, as far as `taken_dropped` has told them."""
 
     def look(self, before: Shown, version: int) -> Joined | None:
         now = self._clock()
@@ -154,6 +156,10 @@ class Combining:
         complete = all(each.complete for each in windows) and self._seen == self._signature(before.segments)
         spans = sorted(span for each in windows if not each.shown.left_out for span in each.spans)
         return Joined(rounds.showing_of(windows, made, self._gathered, complete), tuple(spans))
+
+    def taken_dropped(self) -> int:
+        found, self._n_told = self._asker.n_dropped - self._n_told, self._asker.n_dropped
+        return found
 
     def close(self) -> None:
         self._asker.close()

@@ -22,10 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class Arrived(NamedTuple):
-    """Draws of a unit."""
+    """Draws of a unit, and the offset of their last record."""
 
     unit: int
     draws: Draws
+    offset: int
 
 
 class DrawsReader:
@@ -68,7 +69,7 @@ class DrawsReader:
                     self.bad.append((record, f"{error.reason}: {error}"))
                     continue
                 if received is not None:
-                    found.append(Arrived(part.partition.index, received.draws))
+                    found.append(Arrived(part.partition.index, received.draws, record.offset))
         return found
 
     def at_end(self) -> bool:

@@ -24,6 +24,9 @@ class Joining(Protocol):
     def look(self, before: Shown, version: int) -> Joined | None:
         """What is to be shown after what was shown before, if that is something new; `version` will be its own."""
 
+    def taken_dropped(self) -> int:
+        """What has come since the last call and was not what had been asked for."""
+
     def close(self) -> None: ...
 
 
@@ -41,6 +44,10 @@ class Pooling:
             if found is not None:
                 return Joined(found, fixed.spans)
         return None
+
+    def taken_dropped(self) -> int:
+        """Nothing is asked."""
+        return 0
 
     def close(self) -> None:
         """Nothing is open."""

@@ -112,8 +112,14 @@ class SampledShard:
         return self.snapshot is not self.published
 
     def read(self, timeout: float) -> None:
-        """Takes in draws that have come; what is not one becomes a dead letter, once."""
-        n_dropped = sum(not self._gathered.take(unit, draws) for unit, draws in self._reader.poll(timeout))
+        """Takes in draws that have come; what is not one becomes a dead letter, once.
+
+        What is dropped is counted once, too, though every owner reads it again.
+        """
+        n_dropped = self._joining.taken_dropped()
+        for unit, draws, offset in self._reader.poll(timeout):
+            if not self._gathered.take(unit, draws):
+                n_dropped += offset >= self._judged.get(unit, 0)
         bad = self._reader.taken_bad()
         new = [(record, why) for record, why in bad if record.offset >= self._judged.get(record.partition.index, 0)]
         if new:

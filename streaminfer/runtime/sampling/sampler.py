@@ -71,7 +71,7 @@ class Sampler:
         """Follow the segments, keep membership, and work for a slice of time; commit what is due."""
         self._follower.poll(0.0)
         self._reassign(self._member.poll(0.0 if self._busy or self._restoring else timeout))
-        for partition in self._owned - set(self._units):
+        for partition in sorted(self._owned - set(self._units)):
             self._take_over(partition)
         self._busy = self._work_on()
         self._busy = self._answer() or self._busy

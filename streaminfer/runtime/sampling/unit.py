@@ -102,7 +102,7 @@ class OwnedUnit:
         arguments = (self._spec, self._settings, size, self._bus, self._schemas, [self.unit.number])
         with closing(DrawsReader(*arguments)) as reader:
             while not reader.at_end():
-                for _, draws in reader.poll(0.5):
+                for _, draws, _ in reader.poll(0.5):
                     if self._last is None or (draws.segment, draws.end) > (self._last.segment, self._last.end):
                         self._last = draws
                     if draws.begin == ends.get(draws.segment, 0):

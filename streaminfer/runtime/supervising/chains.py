@@ -29,7 +29,7 @@ class Chains:
 
     def poll(self) -> None:
         """Takes in what chains have said since the last call."""
-        for unit, draws in self._reader.poll(0.0):
+        for unit, draws, _ in self._reader.poll(0.0):
             self._newest[unit] = draws
 
     def said(self, snapshot: Snapshot | None) -> str:

@@ -236,7 +236,7 @@ def test_an_answer_that_was_lost_is_given_again_to_a_question_that_is_repeated()
     rig.asker = Asker(rig.spec, rig.settings, rig.bus, DECLARED)
     rig.ask(question)
     rig.check(question, rig.answers(*services))
-    assert rig.asker.n_dropped == 1
+    assert rig.asker.n_dropped == 0, "what was there before is told, and counted by whoever saw it come"
 
 
 @pytest.mark.parametrize("key", [b"part-0", b"part-1", b"junk"])

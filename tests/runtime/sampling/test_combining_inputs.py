@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Output
+from streaminfer.combining.questions import LOG_LIKELIHOOD, Answer
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
 from streaminfer.runtime.pooling.master import PoolingMaster
@@ -15,6 +16,7 @@ from streaminfer.runtime.service import Service
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.tables.draws import segment_of
+from streaminfer.wire import answers as wire_answers
 from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.snapshots import OtherSpec
@@ -140,6 +142,39 @@ def test_draws_that_are_repeated_are_dropped() -> None:
     found = rig.complete()
     assert found["parameters"] == peaceful["parameters"]
     assert found["n_dropped"] == 1
+
+    rig.all[0].close()
+    rig.all[0] = rig.master()
+    rig.send(*ROWS[:80])  # so that there is a new version
+    rig.run(*rig.all, rounds=20)
+    assert rig.seen().n_events == 240
+    assert rig.seen().to_json()["n_dropped"] == 1
+
+
+class _Early(CombiningRig):
+    """Answers are there before the question, in the name of those who should answer."""
+
+    def answer(self, segment: int, n: int) -> None:
+        value = Answer("0" * 32, LOG_LIKELIHOOD, 1, segment, np.zeros(n), 80)
+        for key, data in wire_answers.encode(value, self.spec.fingerprint, 1 << 20, DECLARED):
+            self.bus.publish([Output(names.topic(self.spec, "answers"), data, key, 1)])
+
+
+def test_answers_that_nobody_asked_for_are_counted_and_change_nothing() -> None:
+    peaceful = _Early(correct="importance").complete()
+    rig = _Early(correct="importance")
+    rig.service.stopped = frozenset({0, 1})
+    rig.run(*rig.all, rounds=6)  # the combiner is there, and nothing to combine
+    rig.answer(0, 10_000)
+    rig.answer(7, 10)
+    rig.service.stopped = frozenset()
+    found = rig.complete()
+    assert found["sampling"]["combined"]["corrected"]
+    for name, of in peaceful["parameters"].items():  # another round, other proposals: 5.5 standard errors of each
+        away = abs(of["mean"] - found["parameters"][name]["mean"])
+        assert away < 5.5 * of["sd"] * np.sqrt(2 / 5000)
+    rig.run(*rig.all, rounds=4)
+    assert (peaceful["n_dropped"], rig.seen().to_json()["n_dropped"]) == (0, 2)
 
 
 def singular() -> Matrix:
