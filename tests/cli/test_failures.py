@@ -49,6 +49,18 @@ def test_the_last_line_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue().endswith(" the reason\n")
 
 
+def test_a_line_that_was_shown_can_be_taken_away() -> None:
+    terminal, quiet = Terminal(), io.StringIO()
+    for stream in (terminal, quiet):
+        line = StatusLine(stream, at_once=False)
+        line.clear()
+        line.show("three")
+        line.show("at work")
+        line.clear()
+    assert terminal.getvalue() == "\rthree\r     \r"
+    assert quiet.getvalue() == ""
+
+
 def test_some_dead_letters_are_told_and_are_no_failure(programs: Programs, workplace: Workplace) -> None:
     bus, mixed = f"embedded:{programs.folder / 'bus'}", programs.folder / "mixed.csv"
     mixed.write_text("y,z\n" + "1,1\n" * 10 + ",1\n" * 3 + "2,1\n4\n")

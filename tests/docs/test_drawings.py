@@ -17,7 +17,8 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 @pytest.mark.parametrize("name", ["forgetting", "drift", "samplers", "combiners"])
 def test_the_drawing_is_the_scripts(name: str) -> None:
     script = [sys.executable, str(DOCS / f"{name}.py")]
-    done = subprocess.run(script, cwd=DOCS.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=True)
+    environment = {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(script, cwd=DOCS.parent, env=environment, capture_output=True, text=True, check=True)
     kept = (DOCS / f"{name}.svg").read_text()
     assert NUMBER.sub("#", done.stdout) == NUMBER.sub("#", kept)
     drawn, there = (np.array(NUMBER.findall(text), dtype=float) for text in (done.stdout, kept))
