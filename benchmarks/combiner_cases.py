@@ -69,6 +69,7 @@ def service(folder: Path, url: str, task: Steps) -> Case:
         "s",
         {FRESH: run},
         [Difference("restore less that of nothing", RESTORE, START, unit="s")],
+        units={RESTORE: "s", START: "s"},
     )
 
 

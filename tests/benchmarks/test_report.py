@@ -137,6 +137,7 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         "m2",
         "m3",
         "m4",
+        "m5",
     ]
     for case in found:
         for ratio in case.ratios:

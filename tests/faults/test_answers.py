@@ -115,10 +115,10 @@ def test_a_running_job_answers_the_same_after_kills(programs: Programs, bus_url:
             np.testing.assert_allclose(each.values, wanted, rtol=1e-12)
             assert each.n_events == len(rows[j])
 
-        long = Question("refine", np.tile(theta, (60, 1)), asked, np.array([0.1, 0.2]), 3, 1)
+        long = Question("refine", np.tile(theta, (24, 1)), asked, np.array([0.1, 0.2]), 3, 1)
         writer.commit(asker.outputs(long))
         for _ in range(KILLS):
-            time.sleep(1.0)
+            time.sleep(0.7)
             assert asker.poll(0.0) is None, "it is killed while it answers"
             for pid in services(up.pid, "sampler"):
                 os.kill(pid, signal.SIGKILL)

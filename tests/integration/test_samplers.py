@@ -140,8 +140,10 @@ def test_up_twice_adds_a_segment_with_all_events(programs: Programs) -> None:
 def test_up_with_subposteriors_ends_and_shows_the_parts(programs: Programs) -> None:
     spec = up(programs, [f'{{"k": {i % 7}}}' for i in range(40)], more=", subposteriors: 2")
     with connect(f"embedded:{programs.folder / 'bus'}") as connection:
-        assert connection.snapshot(load_spec(spec)) is None
+        whole = connection.snapshot(load_spec(spec))
         parts = [connection.subposterior(load_spec(spec), j) for j in (0, 1)]
+    assert whole is not None
+    assert (whole.n_events, list(whole.frontier)) == (40, ["counts.events-0", "counts.events-1"])
     assert [(part.n_events, list(part.frontier)) for part in parts if part is not None] == [
         (20, ["counts.events-0"]),
         (20, ["counts.events-1"]),
