@@ -148,15 +148,15 @@ class _Questions:
         self._served: set[int] = set()
 
     def log_density(self, theta: Matrix) -> Vector:
-        replies = self._ask(Question(LOG_LIKELIHOOD, theta, self._asked))
-        total = np.asarray(self._target.log_prior(theta), dtype=np.float64).copy()
-        for j in sorted(replies):
-            total += replies[j]
-        return total
+        return self._with_prior(LOG_LIKELIHOOD, theta, self._target.log_prior(theta))
 
     def gradient(self, theta: Matrix) -> Matrix:
-        replies = self._ask(Question(GRADIENT, theta, self._asked))
-        total = np.asarray(self._target.prior_gradient(theta), dtype=np.float64).copy()
+        return self._with_prior(GRADIENT, theta, self._target.prior_gradient(theta))
+
+    def _with_prior(self, kind: str, theta: Matrix, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum over all shares of the data, and the prior."""
+        replies = self._ask(Question(kind, theta, self._asked))
+        total = np.array(prior, dtype=np.float64)
         for j in sorted(replies):
             total += replies[j]
         return total

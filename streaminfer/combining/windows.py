@@ -6,6 +6,7 @@ two subposteriors need the same one: any segments together give the posterior of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,12 @@ class Window:
     def empty(self) -> bool:
         """Whether it has no events, so that its prior is all there is."""
         return self.complete and self.part is None and self.shown.n_events == 0
+
+
+def windows(gathered: Gathering, segments: Iterable[Fixed], target: Any, most: int, subposteriors: int) -> list[Window]:
+    """Of all subposteriors, in their order: no segment is fixed of one that has no events yet."""
+    fixed = {each.subposterior: each for each in segments}
+    return [window(gathered, fixed[j], target, most) if j in fixed else without_events(j) for j in range(subposteriors)]
 
 
 def window(gathered: Gathering, fixed: Fixed, target: Any, most: int) -> Window:

@@ -10,7 +10,6 @@ from streaminfer.sampling.units import Unit
 from streaminfer.wire import chains, parts
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.chains import MAX_INDEX, require
-from streaminfer.wire.errors import WireError
 from streaminfer.wire.questions import check_asked
 
 TOPIC: Final = "answers"
@@ -43,16 +42,9 @@ class Assembler:
 
         A tombstone takes an unfinished answer away.
         """
-        try:
-            part = parts.part_of(key)
-            if data is None:
-                self._parts.clear()
-                return None
-            value = self._schemas.decode(TOPIC, data)
-            self._check(part, value)
-        except WireError:
-            self._parts.clear()
-            raise
+        value = self._parts.decoded(TOPIC, (key, data), self._schemas, self._check)
+        if value is None:
+            return None
         held = self._parts.add(value["question"], value, {"values": self._size(value)})
         return None if held is None else self._joined(held)
 

@@ -16,7 +16,7 @@ from streaminfer.models.model import Vector
 from streaminfer.wire import chains, vectors
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.chains import MAX_PARTS, require
-from streaminfer.wire.errors import BadValue
+from streaminfer.wire.errors import BadValue, WireError
 
 _KEY: Final = re.compile(rb"part-(0|[1-9][0-9]{0,3})")
 
@@ -82,6 +82,30 @@ class Joining:
         """Gives up what is not whole of one message."""
         if self._of == of:
             self.clear()
+
+    def decoded(
+        self,
+        topic: str,
+        record: tuple[bytes | None, bytes | None],
+        schemas: Schemas,
+        check: Callable[[int, dict[str, Any]], None],
+    ) -> dict[str, Any] | None:
+        """The fields of a record (key, value), if `check` of its part finds nothing wrong; None of a tombstone.
+
+        A tombstone takes away what is not whole, and so does a record that is wrong. Raises WireError.
+        """
+        key, data = record
+        try:
+            part = part_of(key)
+            if data is None:
+                self.clear()
+                return None
+            value = schemas.decode(topic, data)
+            check(part, value)
+        except WireError:
+            self.clear()
+            raise
+        return value
 
     def add(self, of: Hashable, value: dict[str, Any], sizes: Mapping[str, int]) -> list[dict[str, Any]] | None:
         """All parts of message `of`, if this is the last of them; raises BadValue.

@@ -10,7 +10,7 @@ from streaminfer.sampling.units import Unit
 from streaminfer.wire import chains, parts
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.chains import MAX_INDEX, require
-from streaminfer.wire.errors import Damaged, WireError
+from streaminfer.wire.errors import Damaged
 
 TOPIC: Final = "questions"
 MAX_VECTORS: Final = 100_000
@@ -73,16 +73,9 @@ class Assembler:
 
         A tombstone takes an unfinished question away.
         """
-        try:
-            part = parts.part_of(key)
-            if data is None:
-                self._parts.clear()
-                return None
-            value = self._schemas.decode(TOPIC, data)
-            self._check(part, value)
-        except WireError:
-            self._parts.clear()
-            raise
+        value = self._parts.decoded(TOPIC, (key, data), self._schemas, self._check)
+        if value is None:
+            return None
         held = self._parts.add(value["id"], value, self._sizes(value))
         return None if held is None else self._joined(held)
 

@@ -16,7 +16,7 @@ from streaminfer.combining.answering import CannotAnswer
 from streaminfer.combining.part import WEIGHTS, Refused
 from streaminfer.combining.questions import LOG_LIKELIHOOD, Answer, Question
 from streaminfer.combining.rounds import Given, Made, Replies, Round
-from streaminfer.combining.windows import Window, window, without_events
+from streaminfer.combining.windows import Window, windows
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.runtime import topic_identity
 from streaminfer.runtime.following.shards import Shards
@@ -161,11 +161,8 @@ class Comparison:
                 self._tell("reads draws")
                 for unit, draws, _ in reader.poll(1.0):
                     gathered.take(unit, draws)
-        fixed = {each.subposterior: each for each in sampled(newest).shown.segments}
-        found = [
-            window(gathered, fixed[j], target, self._how.window) if j in fixed else without_events(j)
-            for j in range(settings.subposteriors)
-        ]
+        segments = sampled(newest).shown.segments
+        found = windows(gathered, segments, target, self._how.window, settings.subposteriors)
         lacking = [each for each in found if each.part is None and not each.empty]
         if any(each.part is not None for each in found) and self._how.missing == "leave_out":
             return [replace(each, shown=each.shown._replace(left_out=each in lacking)) for each in found]

@@ -13,7 +13,7 @@ from streaminfer.combining.answering import answer
 from streaminfer.combining.part import Refused
 from streaminfer.combining.questions import Question
 from streaminfer.combining.rounds import Given, Replies, showing_of
-from streaminfer.combining.windows import window
+from streaminfer.combining.windows import windows
 from streaminfer.models.events import Events
 from streaminfer.models.model import Matrix
 from streaminfer.models.targets.reading import reading_of
@@ -86,17 +86,17 @@ def _combined(spec: Spec, settings: Settings, shares: Sequence[Matrix], found: G
     if how is None:
         raise ValueError("there is no combiner")
     fixed = [Fixed(j, 0, (Span(j, 0, len(rows)),), 0) for j, rows in enumerate(shares)]
-    windows = [window(found, each, spec.target, how.window) for each in fixed]
-    lacking = next((each.shown for each in windows if each.part is None), None)
+    held = windows(found, fixed, spec.target, how.window, count)
+    lacking = next((each.shown for each in held if each.part is None), None)
     if lacking is not None:
         raise Refused(lacking.why, lacking.subposterior)
-    given = Given(windows, spec.target, how, count, settings.seed, 1)
+    given = Given(held, spec.target, how, count, settings.seed, 1)
 
     def ask(question: Question) -> Replies:
         asked = [each.subposterior for each in question.shares]
         return {j: answer(spec.target, shares[j], question, j, count).values for j in asked}
 
-    return showing_of(windows, rounds.made(given, ask), found, complete=True)
+    return showing_of(held, rounds.made(given, ask), found, complete=True)
 
 
 def _events(spec: Spec, rows: list[Mapping[str, Any]]) -> Events:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from streaminfer.combining import rounds
+from streaminfer.combining import rounds, windows
 from streaminfer.combining.part import Refused
 from streaminfer.combining.prior_share import gaussian_share
 from streaminfer.combining.questions import Question
 from streaminfer.combining.rounds import Given, Made, Replies
-from streaminfer.combining.windows import Window, window, without_events
+from streaminfer.combining.windows import Window
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import Asker
 from streaminfer.runtime.pooling.joining import Joined
@@ -84,11 +84,11 @@ class Combining:
         lacking = [each.shown.subposterior for each in self._windows if self._lacks(each)]
         if lacking and not self._may_leave_out(lacking, now):
             return self._waiting(self._windows, before) if news else None
-        windows = [_left_out(each) if each.shown.subposterior in lacking else each for each in self._windows]
+        used = [_left_out(each) if each.shown.subposterior in lacking else each for each in self._windows]
         self._windows = None
-        if all(each.part is None for each in windows):
-            return self._waiting(windows, before)
-        given = Given(windows, self._target, self._how, self._settings.subposteriors, self._settings.seed, version)
+        if all(each.part is None for each in used):
+            return self._waiting(used, before)
+        given = Given(used, self._target, self._how, self._settings.subposteriors, self._settings.seed, version)
         self._round = _Round(given, self._asker, self._ask, now)
         return None
 
@@ -118,11 +118,8 @@ class Combining:
 
     def _open_windows(self, before: Shown, now: float) -> None:
         self._seen = self._signature(before.segments)
-        fixed = {each.subposterior: each for each in before.segments}
-        self._windows = [
-            window(self._gathered, fixed[j], self._target, self._how.window) if j in fixed else without_events(j)
-            for j in range(self._settings.subposteriors)
-        ]
+        rest = (self._target, self._how.window, self._settings.subposteriors)
+        self._windows = windows.windows(self._gathered, before.segments, *rest)
         lacking = [each.shown.subposterior for each in self._windows if self._lacks(each)]
         self._lacking_since = {j: self._lacking_since.get(j, now) for j in lacking}
 
@@ -138,24 +135,24 @@ class Combining:
         waited = all(now - self._lacking_since[j] >= self._how.missing_seconds for j in lacking)
         return self._how.missing == "leave_out" and waited and len(lacking) < self._settings.subposteriors
 
-    def _waiting(self, windows: Sequence[Window], before: Shown) -> Joined | None:
+    def _waiting(self, given: Sequence[Window], before: Shown) -> Joined | None:
         """Before the first combination: how far each subposterior is. It is complete if no more draws will come."""
         if before.combined is not None:
-            for each in windows:
+            for each in given:
                 if each.shown.why:
                     self._teller.tell(f"subposterior {each.shown.subposterior} is awaited: {each.shown.why}")
             return None
-        complete = all(each.complete for each in windows)
-        shown = Shown(complete=complete, subposteriors=tuple(each.shown for each in windows))
+        complete = all(each.complete for each in given)
+        shown = Shown(complete=complete, subposteriors=tuple(each.shown for each in given))
         size = flat.size(self._target.shapes)
-        n_bad = sum(each.n_dead_lettered for each in windows)
+        n_bad = sum(each.n_dead_lettered for each in given)
         showing = Showing(np.zeros(pooling.statistics_size(size)), np.empty((0, size)), shown, 0, n_bad, 0.0)
-        return Joined(showing, tuple(sorted(span for each in windows for span in each.spans)) if complete else ())
+        return Joined(showing, tuple(sorted(span for each in given for span in each.spans)) if complete else ())
 
-    def _joined(self, windows: Sequence[Window], made: Made, before: Shown) -> Joined:
-        complete = all(each.complete for each in windows) and self._seen == self._signature(before.segments)
-        spans = sorted(span for each in windows if not each.shown.left_out for span in each.spans)
-        return Joined(rounds.showing_of(windows, made, self._gathered, complete), tuple(spans))
+    def _joined(self, given: Sequence[Window], made: Made, before: Shown) -> Joined:
+        complete = all(each.complete for each in given) and self._seen == self._signature(before.segments)
+        spans = sorted(span for each in given if not each.shown.left_out for span in each.spans)
+        return Joined(rounds.showing_of(given, made, self._gathered, complete), tuple(spans))
 
     def taken_dropped(self) -> int:
         found, self._n_told = self._asker.n_dropped - self._n_told, self._asker.n_dropped

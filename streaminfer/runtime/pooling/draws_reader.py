@@ -44,14 +44,11 @@ class DrawsReader:
             for unit in self._units
         }
         self.bad: list[tuple[Record, str]] = []
-
-    def taken_bad(self) -> list[tuple[Record, str]]:
-        """What could not be read since the last call, and why."""
-        found, self.bad = self.bad, []
-        return found
+        """What the last `poll` could not read, and why."""
 
     def poll(self, timeout: float) -> list[Arrived]:
         """Draws that have come since the last call."""
+        self.bad = []
         try:
             polled = self._reader.poll(timeout)
         except OutOfRange as error:

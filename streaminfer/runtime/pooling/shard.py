@@ -120,8 +120,8 @@ class SampledShard:
         for unit, draws, offset in self._reader.poll(timeout):
             if not self._gathered.take(unit, draws):
                 n_dropped += offset >= self._judged.get(unit, 0)
-        bad = self._reader.taken_bad()
-        new = [(record, why) for record, why in bad if record.offset >= self._judged.get(record.partition.index, 0)]
+        judged = self._judged
+        new = [each for each in self._reader.bad if each[0].offset >= judged.get(each[0].partition.index, 0)]
         if new:
             store.publish(self._bus, [letter_output(self._spec, record, why) for record, why in new])
         if n_dropped or new:
