@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,17 @@ from streaminfer.bus.protocol import Output
 from streaminfer.combining.questions import LOG_LIKELIHOOD, Answer
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
+from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.master import PoolingMaster
-from streaminfer.runtime.service import Service
+from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
-from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.tables.draws import segment_of
 from streaminfer.wire import answers as wire_answers
 from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.snapshots import OtherSpec
-from tests.runtime.sampling.rig import LINEAR, POISSON, SamplerRig, sampled
-from tests.runtime.sampling.test_left_out import Stopping
+from tests.runtime.sampling.rig import LINEAR, POISSON, sampled
+from tests.runtime.sampling.stopping_rig import StoppingRig
 from tests.simulation.bus import SimulatedBus
 
 RNG = np.random.default_rng(22)
@@ -32,24 +33,12 @@ ROWS: list[dict[str, Any]] = [
 J = 2
 
 
-class CombiningRig(SamplerRig):
+class CombiningRig(StoppingRig):
     """Two subposteriors of two chains, whose averages take every draw once: no random number is in them."""
 
     def __init__(self, model: dict[str, Any] = POISSON, **changes: Any) -> None:
         how = {"correct": "none", "window": 800, "missing_seconds": 2, **changes}
-        options = {"method": "gibbs", "chains": 2, "draws": 400, "subposteriors": J, "combine": how}
-        super().__init__(sampled(model, {"partitions": J}, **options))
-        self.service = Stopping(self.spec, SimulatedBus(self.broker), self.clock, self._sampler_metrics)
-        self.all: list[Service] = [self.master(), self.service]
-        for partition in range(J):
-            self.send(*ROWS[partition::J], partition=partition)
-
-    @property
-    def shown(self) -> Shown:
-        found = self.newest()
-        assert found is not None
-        assert found.payload.sampled is not None
-        return found.payload.sampled.shown
+        super().__init__(model, ROWS, J, how)
 
     def put(self, key: bytes, value: bytes, unit: int) -> None:
         """As anybody can write to a topic."""
@@ -107,10 +96,7 @@ BAD = {
 def test_records_that_are_no_draws_of_this_spec_are_counted_and_change_nothing() -> None:
     peaceful = CombiningRig().complete()
     rig = CombiningRig()
-    for _ in range(50):
-        rig.run(*rig.all, rounds=1)
-        if rig.records("draws"):
-            break
+    rig.run_to_draws()
     for i, fields in enumerate(BAD.values()):
         rig.put(f"0/0/{9000 + i}".encode(), changed(rig, **fields), 0)
     rig.put(b"no key", b"no draws", 2)
@@ -128,13 +114,22 @@ def test_records_that_are_no_draws_of_this_spec_are_counted_and_change_nothing()
     assert rig.seen().to_json()["n_dropped"] == len(BAD) + 1
 
 
+def test_a_reader_holds_what_it_could_not_read_until_its_next_poll() -> None:
+    """Others than the combiner never look at it, and anybody can write to a topic."""
+    rig = CombiningRig()
+    size = flat.size(rig.spec.target.shapes)
+    with closing(DrawsReader(rig.spec, rig.settings, size, rig.bus, DECLARED)) as reader:
+        rig.put(b"no key", b"no draws", 0)
+        assert reader.poll(0.0) == []
+        assert [record.value for record, _ in reader.bad] == [b"no draws"]
+        assert reader.poll(0.0) == []
+        assert reader.bad == []
+
+
 def test_draws_that_are_repeated_are_dropped() -> None:
     peaceful = CombiningRig().complete()
     rig = CombiningRig()
-    for _ in range(50):
-        rig.run(*rig.all, rounds=1)
-        if rig.records("draws"):
-            break
+    rig.run_to_draws()
     first = rig.records("draws")[0]
     assert first.key is not None
     assert first.value is not None

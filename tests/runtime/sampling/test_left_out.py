@@ -13,13 +13,10 @@ import numpy as np
 import pytest
 
 from streaminfer import fit
-from streaminfer.runtime.sampling.sampler import Sampler
-from streaminfer.runtime.sampling.unit import OwnedUnit
-from streaminfer.runtime.service import Service
 from streaminfer.sampling.pooled.shown import Combination, Shown
 from streaminfer.spec import parse_spec
-from tests.runtime.sampling.rig import LINEAR, POISSON, SamplerRig, sampled
-from tests.simulation.bus import SimulatedBus
+from tests.runtime.sampling.rig import LINEAR, POISSON
+from tests.runtime.sampling.stopping_rig import StoppingRig
 
 J, STOPPED = 3, 1
 RNG = np.random.default_rng(21)
@@ -33,34 +30,13 @@ STANDARD_ERRORS = 5.5
 MODELS = [pytest.param(POISSON, id="poisson"), pytest.param(LINEAR, id="linear_regression")]
 
 
-class Stopping(Sampler):
-    """A sampler that does nothing for some subposteriors."""
-
-    stopped: frozenset[int] = frozenset()
-
-    def _begin(self, unit: OwnedUnit) -> bool:
-        return unit.unit.subposterior not in self.stopped and super()._begin(unit)
-
-
-class LeavingRig(SamplerRig):
+class LeavingRig(StoppingRig):
     """Each partition is a subposterior; partition p has the rows p, p + J, ..."""
 
     def __init__(self, model: dict[str, Any], **combine: Any) -> None:
         how = {"missing": "leave_out", "missing_seconds": 2, **combine}
-        options = {"method": "gibbs", "chains": 2, "draws": 400, "subposteriors": J, "combine": how}
         self.model = model
-        super().__init__(sampled(model, {"partitions": J}, **options))
-        self.service = Stopping(self.spec, SimulatedBus(self.broker), self.clock, self._sampler_metrics)
-        self.all: list[Service] = [self.master(), self.service]
-        for partition in range(J):
-            self.send(*ROWS[partition::J], partition=partition)
-
-    @property
-    def shown(self) -> Shown:
-        found = self.newest()
-        assert found is not None
-        assert found.payload.sampled is not None
-        return found.payload.sampled.shown
+        super().__init__(model, ROWS, J, how)
 
     def combined(self, left_out: list[int], rounds: int = 200) -> Combination:
         """Until there is a combination without these subposteriors, of all draws of the others."""
