@@ -21,8 +21,8 @@ kafka: .venv/run java ## a Kafka broker to try things on, until Ctrl-C (PORT=909
 java: # what a local broker needs, where it can be installed
 	@tests/brokers/install.sh
 
-peers: # the same, and a client of Kafka that nobody here wrote
-	@tests/brokers/install.sh kcat
+peers: # the same, a client of Kafka that nobody here wrote, Prometheus, which checks the alert rules, and a browser for the page
+	@tests/brokers/install.sh kcat prometheus chromium
 
 test: .venv/dev peers ## set up, then all tests that CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not long" -q
@@ -30,7 +30,7 @@ test: .venv/dev peers ## set up, then all tests that CI runs
 test-long: .venv/dev peers ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
-bench: $(BENCH)/installed java ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac, COMPARE=benchmarks/results/...json)
+bench: $(BENCH)/installed java ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac or l3, COMPARE=benchmarks/results/...json)
 	@$(BENCH)/bin/python -m benchmarks run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(COMPARE),--against $(COMPARE))
 
 lint: .venv/dev ## format, lint, types, layers

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.cases import FULL, QUICK, Bench, cases
-from benchmarks.measure import Figure, measured
+from benchmarks.measure import Figure, is_chosen, measured
 from benchmarks.processes import ROOT, Failed
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="streaminfer-bench-") as folder, broker() as address:
         for case in cases(Bench(Path(folder), sizes, address)):
-            if options.only and case.letter[0] not in options.only:
+            if not is_chosen(case.letter, options.only):
                 continue
             titles[case.letter] = case.title
             try:
@@ -95,7 +95,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="measure everything")
     running.add_argument("--quick", action="store_true", help="less work and one repetition, a few minutes")
-    running.add_argument("--only", default="", metavar="LETTERS", help="only these cases, such as ac")
+    running.add_argument("--only", default="", metavar="LETTERS", help="only these cases, such as ac or l3")
     running.add_argument("--against", type=Path, metavar="FILE", help="compare with these results")
     comparing = commands.add_parser("compare", help="compare two results")
     comparing.add_argument("old", type=Path)

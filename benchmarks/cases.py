@@ -1,4 +1,4 @@
-"""What is measured: regressions on 16 features, keyed posteriors, mixtures, topic models and samplers."""
+"""What is measured: regressions on 16 features, keyed posteriors, mixtures, topic models, samplers, measures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import combiner_cases, keyed_cases, latency, latent_cases, ours, sampler_cases, topic_cases
+from benchmarks import (
+    combiner_cases,
+    http_cases,
+    keyed_cases,
+    latency,
+    latent_cases,
+    measuring_cases,
+    ours,
+    sampler_cases,
+    subset_cases,
+    topic_cases,
+)
 from benchmarks.contenders.task import Outcome, Task
 from benchmarks.measure import Aim, Case, Ratio, Samples, rate
 from benchmarks.processes import Failed, contend
@@ -177,6 +188,9 @@ def cases(bench: Bench) -> Iterator[Case]:
     yield from latent_cases.cases(embedded, bench.bare_steps, bench.river, sizes.json, sizes.river)
     yield from sampler_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
     yield from combiner_cases.cases(bench.folder, bench.embedded_url, sizes.subposteriors, sizes.steps)
+    yield from measuring_cases.cases()
+    yield from subset_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
+    yield http_cases.case("w", bench.folder, bench.embedded_url, RATE, sizes.seconds)
 
 
 def two_workers(bench: Bench, work: Workload) -> Case:

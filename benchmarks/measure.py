@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -85,6 +86,11 @@ class Case:
     aims: Mapping[str, Aim] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     most: int | None = None
+
+
+def is_chosen(letter: str, only: str) -> bool:
+    """Whether a case such as `l3` is among those asked for: by letter (`al`) or with a number (`al3`); all if empty."""
+    return not only or any(each in (letter, letter[0]) for each in re.findall(r"[a-z]\d*", only))
 
 
 def rate(name: str, run: Callable[[], Outcome]) -> Callable[[], Samples]:

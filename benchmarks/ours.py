@@ -80,7 +80,7 @@ def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Out
 
 def start(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> subprocess.Popen[str]:
     """Workers first, then, when they have shared out the partitions, a master for each shard; the first is returned."""
-    ports = [_free_port() for _ in range(workers)]
+    ports = [free_port() for _ in range(workers)]
     arguments = [f"{ours.spec.inference.method}-worker", str(ours.path), "--bus", ours.url]
     started = [
         stack.enter_context(running(["-m", "streaminfer", "run", *arguments, "--http", f"127.0.0.1:{port}"]))
@@ -129,7 +129,7 @@ def _owned(port: int) -> int:
     return int(float(found[1])) if found else 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

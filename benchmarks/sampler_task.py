@@ -13,6 +13,9 @@ import numpy as np
 from streaminfer.models.model import Matrix
 from streaminfer.sampling.pooled import effective
 
+KEPT = 50_000
+"""Positions of a chain that are kept, at least, if it has as many steps."""
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -38,20 +41,28 @@ class Steps:
         return np.column_stack([features, rng.random(self.n) < chance]).astype(np.float64)
 
     @property
+    def stride(self) -> int:
+        """Every so many steps one is kept to count effective draws: a power of 2, so that it divides a block."""
+        return min(64, 1 << (max(1, self.steps // KEPT).bit_length() - 1))
+
+    @property
     def model(self) -> dict[str, Any]:
         return {"kind": "logistic_regression", "features": [f"x{i}" for i in range(self.d - 1)], "target": "y"}
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Steps and effective draws a second, those of the worst weight; and the mean over weights of variances.
+    """Steps and effective draws a second, and the variance in units of that of the Laplace approximation.
 
-    A variance is in units of that of the Laplace approximation.
+    The last two are means over weights. Whitened weights are all alike, so the mean over 50 of them has little noise.
+    That of the worst would be too low, and the more so the fewer effective draws a chain has.
     """
 
     rate: float
     variance: float
     effective: float
+    read: float = 0.0
+    """Events that a step reads."""
 
 
 def received() -> Steps:
@@ -64,7 +75,7 @@ def tell(found: Taken) -> None:
     print(json.dumps(asdict(found)), flush=True)
 
 
-def taken(path: Matrix, seconds: float) -> Taken:
-    """Of whitened positions (steps, d)."""
-    few = path[:: max(1, len(path) // 100_000)]
-    return Taken(len(path) / seconds, float(path.var(axis=0).mean()), effective.least([few]) / seconds)
+def taken(path: Matrix, steps: int, seconds: float, read: float = 0.0) -> Taken:
+    """Of whitened positions (n, d), evenly spread over so many steps."""
+    draws = float(effective.by_coordinate([path]).mean())
+    return Taken(steps / seconds, float(path.var(axis=0).mean()), draws / seconds, read)

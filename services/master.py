@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
-from streaminfer.runtime.folding.master import Master
-from streaminfer.runtime.pooling.master import PoolingMaster
 from streaminfer.runtime.role import Role
+from streaminfer.runtime.service import Service
 from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -19,12 +18,16 @@ from streaminfer.tables.kinds import kind_of
 from streaminfer.wire.avro import Schemas
 
 
-def build(
-    spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas
-) -> Master | PoolingMaster:
+def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Service:
     """A master that stands by until a shard is its own: it folds increments, or pools draws."""
-    made = Master if kind_of(spec).folding is not None else PoolingMaster
-    return made(spec, bus, time.monotonic, MasterMetrics(registry, spec.name), instance, schemas=schemas)
+    metrics = MasterMetrics(registry, spec.name)
+    if kind_of(spec).folding is not None:
+        from streaminfer.runtime.folding.master import Master
+
+        return Master(spec, bus, time.monotonic, metrics, instance, schemas=schemas)
+    from streaminfer.runtime.pooling.master import PoolingMaster
+
+    return PoolingMaster(spec, bus, time.monotonic, metrics, instance, schemas=schemas)
 
 
 ROLE: Final = Role(

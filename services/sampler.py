@@ -11,14 +11,16 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
 from streaminfer.runtime.role import Role
-from streaminfer.runtime.sampling.sampler import Sampler
+from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import SamplerMetrics
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
 
 
-def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Sampler:
+def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Service:
     """A sampler that waits until a chain is its own."""
+    from streaminfer.runtime.sampling.sampler import Sampler
+
     return Sampler(spec, bus, time.monotonic, SamplerMetrics(registry, spec.name), instance, schemas)
 
 

@@ -10,15 +10,17 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime import names
-from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.role import Role
+from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
 
 
-def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Worker:
+def build(spec: Spec, bus: Bus, registry: CollectorRegistry, instance: str | None, schemas: Schemas) -> Service:
     """A worker whose identity is new with every process."""
+    from streaminfer.runtime.learning.worker import Worker
+
     metrics = WorkerMetrics(registry, spec.name)
     return Worker(spec, bus, time.monotonic, uuid.uuid4().hex, metrics, instance, schemas)
 

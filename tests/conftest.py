@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.__main__ import pin_threads
+from streaminfer.runtime.threads import pin_threads
 
 pin_threads()  # before numpy is there
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -70,9 +70,9 @@ def main(task: Steps) -> Taken:
         batches = rows[rng.integers(0, task.n, (BLOCK, task.minibatch))]
         state, positions = scanned(state, batches)
         if block >= 0:
-            path.append(np.asarray(positions))
+            path.append(np.asarray(positions)[:: task.stride].copy())
     seconds = time.perf_counter() - began
-    return taken((np.concatenate(path).astype(np.float64) - found.theta) @ white, seconds)
+    return taken((np.concatenate(path).astype(np.float64) - found.theta) @ white, task.steps // BLOCK * BLOCK, seconds)
 
 
 if __name__ == "__main__":

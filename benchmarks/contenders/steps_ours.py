@@ -35,9 +35,9 @@ def main(task: Steps) -> Taken:
     began = time.perf_counter()
     for block in range(task.steps // BLOCK):
         state, steps, _ = kernel.steps(made, state, key.generator(block), BLOCK)
-        path.append(steps.positions)
+        path.append(steps.positions[:: task.stride].copy())
     seconds = time.perf_counter() - began
-    return taken((np.concatenate(path) - found.theta) @ white, seconds)
+    return taken((np.concatenate(path) - found.theta) @ white, task.steps // BLOCK * BLOCK, seconds)
 
 
 def started(method: str, position: Any, by: Preconditioner, rng: np.random.Generator) -> Any:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import sys
-from typing import Any
 
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.documents import base64_of, document, text_of
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.dead_letters import DeadLetter
 
@@ -77,9 +76,9 @@ def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) ->
     listed = tally[:limit]
     if as_json:
         for each in listed:
-            example = None if each.example is None else _text(each.example)
+            example = None if each.example is None else text_of(each.example)
             print_json({"count": each.count, "reason": each.reason, "example": example,
-                        "example_base64": _base64(each.example)})  # fmt: skip
+                        "example_base64": base64_of(each.example)})  # fmt: skip
     elif not found:
         print("no dead letters")
     else:
@@ -91,7 +90,7 @@ def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) ->
 def _print(found: list[DeadLetter], as_json: bool) -> None:
     if as_json:
         for letter in found:
-            print_json(_document(letter))
+            print_json(document(letter))
     elif not found:
         print("no dead letters")
     else:
@@ -100,34 +99,6 @@ def _print(found: list[DeadLetter], as_json: bool) -> None:
             for x in found
         ]
         print_table(["source", "offset", "reason", "value"], rows)
-
-
-def _document(letter: DeadLetter) -> dict[str, Any]:
-    value = letter.value
-    return {
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "reason": letter.reason,
-        "value": None if value is None else _text(value),
-        "value_base64": _base64(value),
-        "length": len(value or b"") if letter.full_length is None else letter.full_length,
-        "key_base64": _base64(letter.source_key),
-        "headers": [[name, _base64(data)] for name, data in letter.headers],
-        "cut": letter.is_cut,
-    }
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
-
-
-def _text(value: bytes) -> str | None:
-    """The bytes as text, if they are text; `value_base64` always has them exactly."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _printable(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import socket
 import sys
 import tempfile
 import time
@@ -66,6 +67,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kills", metavar="K", type=few, default=8, help="processes killed (default: %(default)s)")
     parser.add_argument("--bus", metavar="URL", help="the bus (default: an embedded one, in a temporary folder)")
+    parser.add_argument("--http", metavar="HOST:PORT", help="where the dashboard is (default: a free port on loopback)")
+    parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C, to look at the dashboard")
     parser.add_argument("--seed", type=int, default=1, help="seed of the data and the kills (default: %(default)s)")
 
 
@@ -80,11 +83,13 @@ def command(options: argparse.Namespace) -> int:
         print(
             f"{len(data):,} parcels in {options.seconds:g} s. 3 workers and 1 master, of which one is killed {often}."
         )
-        print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.\n")
+        address = options.http or f"127.0.0.1:{_free_port()}"
+        print(f"{ABOUT}, and ─●─ its 95% interval, with │ at the truth.")
+        print(f"The dashboard is at http://{address}/ while it runs.\n")
         with open_bus(url) as bus:
             spec = load_spec(path)
             roles = needed(ROLES, spec)
-            job = Job(spec, bus, roles, children_of(roles, spec, 3, str(path), url, 0))
+            job = Job(spec, bus, roles, children_of(roles, spec, 3, str(path), url, 0, address))
             play = Play(spec, bus, job.supervisor, data, options)
             screen = Screen()
             for status in job.run(StopSignal()):
@@ -92,9 +97,16 @@ def command(options: argparse.Namespace) -> int:
                 screen.show(play, status)
                 if play.finished(status):
                     screen.show(play, status, last=True)
-                    break
+                    if not options.stay:
+                        break
             found = PosteriorSnapshot(spec, job.follower.snapshot) if job.follower.snapshot else None
     return report(found, data, play.killed)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def parcels(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
@@ -145,7 +157,8 @@ class Play:
     def _kill(self) -> None:
         """kill -9, workers and master in turn."""
         masters = len(self.killed) % 3 == 2
-        alive = [c for c in self._supervisor.children if c.alive and (c.name.startswith("master") == masters)]
+        wanted = "master" if masters else "worker"
+        alive = [c for c in self._supervisor.children if c.alive and c.name.startswith(wanted)]
         if alive:
             victim = self._rng.choice(alive)
             assert victim.process is not None  # noqa: S101 (alive)

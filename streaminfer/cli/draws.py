@@ -14,16 +14,17 @@ import numpy as np
 
 from streaminfer.bus.protocol import Bus, Unavailable, UnknownTopic
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
-from streaminfer.cli.snapshot import label_at
 from streaminfer.runtime.api import draws as api
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.draws import Draw, DrawsOnBus, Selection
 from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.registry import schemas
+from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.settings import Settings
 from streaminfer.spec import Spec, load_spec
+from streaminfer.tables.kinds import drawn_of
 
 log = logging.getLogger(__name__)
 
@@ -148,15 +149,8 @@ def _print(spec: Spec, draws: list[Draw]) -> None:
 
 def _columns(spec: Spec, draw: Draw) -> list[str]:
     """The names of the first numbers, as `snapshot` has them."""
-    labels = dict(spec.model.labels)
-    if spec.words is not None:
-        labels["topics"] = ((), tuple(word.decode() for word in spec.target.words))
-    names = (
-        label_at(name, index, labels.get(name, ()))
-        for name, value in draw.parameters.items()
-        for index in np.ndindex(value.shape)
-    )
-    return list(islice(names, NUMBERS))
+    shapes = {name: value.shape for name, value in draw.parameters.items()}
+    return list(islice(flat.names(shapes, drawn_of(spec).labels(spec)), NUMBERS))
 
 
 def _cells(draw: Draw) -> list[str]:

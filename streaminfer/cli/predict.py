@@ -40,6 +40,7 @@ from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.readers import STREAMED, reader_of
 from streaminfer.spec import Spec, load_spec
+from streaminfer.tables.demanded import key_of
 from streaminfer.tables.kinds import kind_of
 
 INTERVAL = 0.95
@@ -185,8 +186,9 @@ class TableLines:
     """One line for each row, or if predictions have names, for each name; a bad row has its reason there."""
 
     def __init__(self, predictor: Predictor) -> None:
-        self._outputs, self._keyed = predictor.outputs, predictor.spec.key is not None
-        key = [predictor.spec.key.field, "known"] if predictor.spec.key is not None else []
+        spec = predictor.spec
+        self._outputs, self._keyed = predictor.outputs, kind_of(spec).by_key
+        key = [key_of(spec).field, "known"] if self._keyed else []
         self._table = LongTable(["row", *key, *(["output"] if self._outputs else []), *predictor.columns])
 
     def show(self, answers: Sequence[Answer]) -> None:

@@ -9,6 +9,7 @@ from streaminfer.runtime.plurals import counted
 from streaminfer.sampling.pooled import trust
 from streaminfer.sampling.pooled.shown import Combination, Shown
 from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.subsets import errors
 
 
 def lines_of(found: PosteriorSnapshot) -> Iterator[str]:
@@ -77,12 +78,25 @@ def _steps(shown: Shown, settings: Settings) -> Iterator[str]:
     """How the chains move."""
     if shown.acceptance is not None:
         yield f"{100 * shown.acceptance:.3g}% of proposals accepted"
+    if (settings.order is not None or settings.bound is not None) and shown.counters.n_proposed:
+        yield from _decisions(shown, settings)
     if shown.size:
         bias = None if settings.step is None else settings.step.bias
         wrong = "" if bias is None else f", chosen so that variances are at most about {100 * bias:.3g}% wrong"
         yield f"steps of size {shown.size:.3g}{wrong}"
     if shown.counters.n_undone:
         yield f"{counted(shown.counters.n_undone, 'step')} left the finite numbers and {_were(shown)} undone"
+
+
+def _decisions(shown: Shown, settings: Settings) -> Iterator[str]:
+    """What decisions on subsets read, and how wrong they may be. A step of flymc also reads which events are bright."""
+    events = shown.counters.n_read / shown.counters.n_proposed
+    what = "decision" if settings.bound is None else "step"
+    yield f"a {what} reads {events:,.3g} events on average, {100 * (shown.fraction or 0):.3g}% of all"
+    wrong, test = errors.of_segments(settings, [part.n_events for part in shown.subposteriors]), settings.stopping
+    if wrong is not None and test is not None:
+        normal = ", if means of minibatches are normal" if test.rule == "t" else ""
+        yield f"a probability of being accepted is at most {wrong:.2g} wrong{normal}"
 
 
 def _were(shown: Shown) -> str:

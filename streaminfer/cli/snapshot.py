@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.key_listing import KeySummary
 from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
+from streaminfer.sampling import flat
 from streaminfer.spec import Drift, Spec, load_spec
+from streaminfer.tables.demanded import key_of
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.drift import watching
 from streaminfer.variational.forgetting.decay import unevenness
@@ -46,6 +48,7 @@ from streaminfer.wire.snapshots import iso
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 40
+PICTURES = (".svg", ".png", ".pdf")
 TOP_WORDS = 10
 
 
@@ -55,6 +58,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subposterior", metavar="J", type=whole(0, 10**6), help="a part of a sampled posterior")
     parser.add_argument("--limit", metavar="N", type=whole(1, 10**6), default=100, help="list N keys (default: 100)")
     parser.add_argument("--after", metavar="KEY", default="", help="list the keys after this one")
+    parser.add_argument(
+        "--plot", metavar="FILE", type=Path, help="draw it: .svg, or with the extra `plots` .png or .pdf"
+    )
     parser.add_argument("--follow", action="store_true", help="print every new snapshot until interrupted")
     add_bus(parser)
     add_json(parser)
@@ -67,21 +73,52 @@ def command(options: argparse.Namespace) -> int:
         connection = Connection(bus)
         if options.follow:
             return _follow(connection, spec, options.json, options.key)
-        if spec.key is not None and options.key is None:
+        if kind_of(spec).by_key and options.key is None:
             return list_keys(connection.keys(spec, options.after, options.limit), spec, options.json)
+        if options.key is not None and options.json and _print_from_monitor(spec, bus, options.key):
+            return 0
         if options.subposterior is not None:
             found = connection.subposterior(spec, options.subposterior)
         else:
             found = connection.snapshot(spec, options.key)
         if found is None:
-            among = "" if spec.key is None else _among_letters(spec, bus, options)
+            among = "" if options.key is None else _among_letters(spec, bus, options)
             print_missing(spec, options.bus, options.key, among, connection.why_missing(spec))
             return 1
-        if options.json:
+        if options.plot is not None:
+            _plot(found, options.plot)
+        elif options.json:
             print_json(found.to_json())
         else:
             print_summary(found)
     return 0
+
+
+def _plot(found: PosteriorSnapshot, path: Path) -> None:
+    """The densities of the first parameters, as a picture."""
+    from streaminfer.http.report import marginals, png, svg
+
+    title = f"{found.name}: {how(found.spec, found.snapshot)}, {counted(found.n_events, 'event')}"
+    figures = marginals.figures(found)
+    if path.suffix == ".svg":
+        path.write_text(svg.sheet(title, figures), encoding="utf-8")
+    else:
+        try:
+            png.sheet(title, figures, path)
+        except png.NoMatplotlib as error:
+            raise UsageError(f"--plot: {error} (got {str(path)!r})") from error
+    print(f"{found.name}: wrote {path}")
+
+
+def _print_from_monitor(spec: Spec, bus: Bus, key: str) -> bool:
+    """Prints the document of a key if a monitor on this machine has it, which need not read the topic."""
+    from streaminfer.http.asking import document_of_key
+    from streaminfer.runtime.registry import schemas
+
+    found = document_of_key(spec, bus, key, schemas.look_up(spec, bus, ["health"]))
+    if found is not None:
+        print_json(found)
+    return found is not None
 
 
 def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
@@ -103,8 +140,8 @@ def _among_letters(spec: Spec, bus: Bus, options: argparse.Namespace) -> str:
 def print_missing(spec: Spec, bus: str, key: str | None, among_letters: str = "", why: str | None = None) -> None:
     """Says that there is no posterior, or none of a key."""
     what = f"posterior {spec.name!r} on {bus} yet: {why or 'start it with `streaminfer up`'}"
-    if spec.key is not None and key is not None:
-        what = f"{spec.key.field} {key!r} in the posterior {spec.name!r} on {bus}: no event has it{among_letters}"
+    if key is not None:
+        what = f"{key_of(spec).field} {key!r} in the posterior {spec.name!r} on {bus}: no event has it{among_letters}"
     print(f"streaminfer: no {what}", file=sys.stderr)
 
 
@@ -112,7 +149,7 @@ def check_key(spec: Spec, options: argparse.Namespace) -> None:
     """Whether --key fits to the spec."""
     if options.key is None:
         return
-    if spec.key is None:
+    if not kind_of(spec).by_key:
         raise UsageError(f"--key: {options.spec} has no key, so there is one posterior for all events")
     try:
         label_of(options.key)
@@ -124,8 +161,21 @@ def _check_options(spec: Spec, options: argparse.Namespace) -> None:
     """Whether the options for keys and subposteriors fit to the spec."""
     check_key(spec, options)
     check_subposterior(spec, options)
-    if options.key is None and options.follow and spec.key is not None:
+    if options.plot is not None:
+        _check_plot(spec, options)
+    if options.key is None and options.follow and kind_of(spec).by_key:
         raise UsageError("--follow: every key has its own posterior: choose one with --key")
+
+
+def _check_plot(spec: Spec, options: argparse.Namespace) -> None:
+    if options.plot.suffix not in PICTURES:
+        raise UsageError(f"--plot: must end in {', '.join(PICTURES)} (got {str(options.plot)!r})")
+    if options.follow or options.json:
+        raise UsageError("--plot: draws one picture: leave --follow and --json out")
+    if kind_of(spec).by_key and options.key is None:
+        raise UsageError("--plot: every key has its own posterior: choose one with --key")
+    if kind_of(spec).of_topics:
+        raise UsageError("--plot: topics have too many numbers to draw: `streaminfer snapshot` lists their words")
 
 
 def check_subposterior(spec: Spec, options: argparse.Namespace) -> None:
@@ -155,14 +205,14 @@ def list_keys(keys: Sequence[KeySummary], spec: Spec, as_json: bool) -> int:
         [each.key, f"{each.n_events:,}", *([f"{each.n_effective:,.6g}"] if weighted else []), str(each.version)]
         for each in keys
     ]
-    print_table([spec.key.field if spec.key is not None else "key", "events", *weighted, "version"], rows)
+    print_table([key_of(spec).field, "events", *weighted, "version"], rows)
     return 0
 
 
 def _follow(connection: Connection, spec: Spec, as_json: bool, key: str | None) -> int:
     """Every version once; a bus that is away is waited for."""
     newest, told, waits = 0, False, Patience(log)
-    if not as_json and spec.words is None:
+    if not as_json and not kind_of(spec).of_topics:
         print(ABOUT, file=sys.stderr)
     try:
         while True:
@@ -260,15 +310,7 @@ def one_line(found: PosteriorSnapshot) -> str:
 
 def _rows(name: str, moments: Moments, labels: Labels) -> Iterator[list[str]]:
     for index in np.ndindex(moments.mean.shape):
-        yield [label_at(name, index, labels), f"{moments.mean[index]:.6g}", f"{moments.sd[index]:.3g}"]
-
-
-def label_at(name: str, index: tuple[int, ...], labels: Labels) -> str:
-    """What one number of a parameter is called."""
-    if not index:
-        return name
-    axes: tuple[Any, ...] = labels if labels and isinstance(labels[0], tuple) else (labels,) * len(index)
-    return f"{name}[{', '.join(axis[i] if axis else str(i) for axis, i in zip(axes, index, strict=True))}]"
+        yield [flat.name_at(name, index, labels), f"{moments.mean[index]:.6g}", f"{moments.sd[index]:.3g}"]
 
 
 def _short(moments: Moments) -> str:

@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from streaminfer.cli.common import add_bus, add_spec, answering, reached, warn, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
-from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.health import check_free, parse_address
+from streaminfer.runtime.monitoring.pulse import Pulse
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.role import needed
@@ -34,37 +35,38 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FILE", type=Path, help="load this file of events first (see `produce`)")
     parser.add_argument("--workers", metavar="N", type=whole(1, 256), default=1, help="worker processes (default: 1)")
     parser.add_argument("--until-idle", action="store_true", help="end when all data is in the posterior")
-    parser.add_argument("--http", metavar="HOST:PORT", help="serve /healthz, /readyz and /metrics at this address")
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve the API, health and metrics at this address")
     add_bus(parser)
 
 
 def command(options: argparse.Namespace) -> int:
-    address = parse_address(options.http) if options.http else None
+    if options.http:
+        check_free(*parse_address(options.http)[:2])
     spec = load_spec(options.spec)
     warn(spec, options.spec)
     if options.data is not None:
         names.own_data_topic(spec)
     roles = needed(ROLES, spec)
-    children = children_of(roles, spec, options.workers, options.spec, options.bus, options.verbose)
+    children = children_of(roles, spec, options.workers, options.spec, options.bus, options.verbose, options.http)
     stopping = StopSignal()
     with ExitStack() as stack:
-        health = Health(CollectorRegistry())
-        metrics = UpMetrics(health.registry, spec.name)
-        if address:
-            stack.enter_context(serve(health, *address))
-        bus = reached(options, lambda: answering(options.bus, spec), stopping, health.beat, for_room=True)
+        registry = CollectorRegistry()
+        metrics = UpMetrics(registry, spec.name)
+        bus = reached(options, lambda: answering(options.bus, spec), stopping, for_room=True)
         if bus is None:
             return 1
         stack.enter_context(bus)
         start = partial(Job, spec, bus, roles, children, options.data, options.until_idle)
-        job = reached(options, start, stopping, health.beat, for_room=True)
+        job = reached(options, start, stopping, for_room=True)
         if job is None:
             return 1
+        pulse = Pulse(spec, bus, UpMetrics.role, None, registry, job.schemas)
         line, rate = StatusLine(), Rate()
         for status in job.run(stopping):
-            health.beat(job.ready)
             _tell(metrics, status)
+            pulse.tick(job.ready)
             line.show(describe(spec, status, rate))
+        pulse.end()
         code, text = ending(spec, job, options.until_idle)
         line.show(text, last=True)
     return code

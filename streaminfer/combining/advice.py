@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from scipy import special
 
 from streaminfer.combining import moments
 from streaminfer.combining.correction import Corrected
 from streaminfer.combining.part import Combined, Gaussian, Moments
+from streaminfer.families import special
 from streaminfer.models.model import Vector
 
 UNLIKELY: Final = 1e-3
@@ -62,7 +62,7 @@ def agreement(parts: Sequence[Moments], missing: Sequence[Gaussian] = ()) -> Vec
     for j, m in enumerate(parts):
         spread = m.cov - whole.cov + m.cov / m.effective
         away = m.mean - whole.mean
-        found[j] = special.chdtrc(len(away), float(away @ np.linalg.solve(spread, away)))
+        found[j] = special.gammaincc(len(away) / 2, float(away @ np.linalg.solve(spread, away)) / 2)
     return found
 
 

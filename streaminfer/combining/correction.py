@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import special
 
-from streaminfer.combining import moments
+from streaminfer.combining import moments, pareto
 from streaminfer.combining.part import Combined, Refused
-from streaminfer.combining.picking import effective, normalised, systematic
-from streaminfer.families import matrices
+from streaminfer.combining.picking import effective, systematic
+from streaminfer.families import matrices, special
 from streaminfer.models.model import Matrix, Vector
 
 PROPOSALS: Final = 10_000
@@ -83,7 +82,7 @@ def weigh(proposals: Proposals, log_density: Vector, rng: np.random.Generator, n
     ratios = np.asarray(log_density, dtype=np.float64) - proposals.log_density
     if np.isnan(ratios).any() or (ratios == np.inf).any() or not np.isfinite(ratios).any():
         raise Refused("log densities must be finite, or -inf where the posterior has no mass, and not all of them that")
-    weights, k_hat = _smoothed(ratios)
+    weights, k_hat = pareto.smoothed(ratios)
     mean = weights @ proposals.values
     around = proposals.values - mean
     raw = np.exp(ratios - ratios.max())
@@ -93,27 +92,8 @@ def weigh(proposals: Proposals, log_density: Vector, rng: np.random.Generator, n
         mean=mean,
         cov=(weights[:, None] * around).T @ around,
         k_hat=k_hat,
-        threshold=threshold(size),
+        threshold=pareto.threshold(size),
         effective=effective(weights),
         log_evidence=float(ratios.max() + np.log(raw.mean())),
         log_evidence_error=float(raw.std() / raw.mean() / np.sqrt(size)),
     )
-
-
-def threshold(n: int) -> float:
-    """The largest k-hat at which n draws are enough: min(0.7, 1 - 1 / log10 n)."""
-    return float(min(0.7, 1 - 1 / np.log10(n)))
-
-
-def _smoothed(ratios: Vector) -> tuple[Vector, float]:
-    """Pareto smoothed weights that sum to 1, and k-hat: 0 if the largest are all the same, and there is no tail."""
-    from arviz_stats.base import array_stats
-
-    finite = np.isfinite(ratios)
-    low, high = ratios[finite].min(), ratios.max()
-    if np.quantile(ratios, 0.8, method="lower") > high - 1e-9:
-        return normalised(ratios), 0.0
-    # psislw takes minus the log ratios; what has no mass stays far below all others
-    logs, k_hat = array_stats.psislw(-np.where(finite, ratios, low - 700.0))
-    weights = normalised(np.where(finite, np.asarray(logs, dtype=np.float64), -np.inf))
-    return weights, float(k_hat) if np.isfinite(k_hat) else np.inf

@@ -13,8 +13,6 @@ from streaminfer.models.model import Matrix, Vector
 
 _ROWS: Final = 4096
 """Draws that are centred at once: a copy of all of them would double the memory."""
-_SINGULAR: Final = 1e-14
-"""A correlation matrix with a smaller pivot has a direction in which draws differ by rounding only."""
 
 
 def of_parts(parts: Sequence[Part]) -> tuple[Moments, ...]:
@@ -133,10 +131,6 @@ def _unusable(moments: Moments) -> str | None:
     units = np.sqrt(np.maximum(np.diag(moments.cov), 0.0))
     if not (units > 1e-13 * np.abs(moments.mean)).all():
         return f"the covariance is singular: coordinate {int(units.argmin())} does not move"
-    try:
-        factor = matrices.cholesky(moments.cov / np.outer(units, units))
-    except np.linalg.LinAlgError:
-        factor = np.zeros((1, 1))
-    if not np.diag(factor).min() ** 2 > _SINGULAR:
+    if matrices.is_singular(moments.cov):
         return "the covariance is singular: the draws lie in fewer dimensions than they have numbers"
     return None

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Spans
 
 LOG_LIKELIHOOD: Final = "log_likelihood"
@@ -27,10 +26,6 @@ class Asked(NamedTuple):
     subposterior: int
     segment: int
     spans: Spans
-
-    @property
-    def of(self) -> Segment:
-        return Segment(self.segment, self.spans)
 
 
 @dataclass(frozen=True, eq=False)

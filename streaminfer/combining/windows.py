@@ -60,8 +60,8 @@ def windows(gathered: Gathering, segments: Iterable[Fixed], target: Any, most: i
 def window(gathered: Gathering, fixed: Fixed, target: Any, most: int) -> Window:
     """The newest draws, `most` at most, of the newest segment that has enough of them."""
     newest = _of_segment(gathered, fixed, fixed.number, target, most)
-    if newest.part is not None or newest.empty or fixed.number == 0:
-        return newest
+    if newest.part is not None or newest.empty or fixed.number == 0 or fixed.cut_off is not None:
+        return newest  # that of another cut-off would be of another window than those of the others
     before = _of_segment(gathered, fixed, fixed.number - 1, target, most)
     return newest if before.part is None else before
 

@@ -8,6 +8,7 @@ and the gradient has the full symmetric G in the same layout.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from streaminfer.families.special import dtrsm
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+_SINGULAR: Final = 1e-14
+"""A correlation matrix with a smaller pivot has a direction in which draws differ by rounding only."""
 
 
 def dimension(size: int, scalars: int) -> int:
@@ -42,6 +45,18 @@ def is_positive_definite(matrix: Matrix) -> bool:
     except np.linalg.LinAlgError:
         return False
     return bool(np.isfinite(factor).all())
+
+
+def is_singular(cov: Matrix) -> bool:
+    """Whether a covariance has a direction that is not told from rounding, whatever the units of its coordinates."""
+    units = np.sqrt(np.maximum(np.diag(cov), 0.0))
+    if not (units > 0).all():
+        return True
+    try:
+        factor = cholesky(cov / np.outer(units, units))
+    except np.linalg.LinAlgError:
+        return True
+    return not np.diag(factor).min() ** 2 > _SINGULAR
 
 
 def solve_lower(factor: Matrix, right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -201,3 +201,10 @@ def _polished(gradient: Callable[[Array], Array], found: Array, lowest: Array, h
     polished = found.copy()
     polished[inside] = np.clip(place, lowest[inside], highest[inside])
     return polished
+
+
+def student_tail(t: float, freedom: float) -> float:
+    """P(T > t) of Student's t, to its last digits however far out."""
+    from scipy import special
+
+    return float(special.stdtr(freedom, -t))

@@ -8,13 +8,13 @@ over them.
 
 Models differ in what the statistics of events depend on. With a `Conjugate` model they depend on the events alone. With
 a `Latent` one they are expected under a posterior, as each event has variables of its own. A `Filter` turns a posterior
-and events into the change of the posterior by itself. One that also `Predicts` says what new events will be. A
-`WordModel` has statistics for each word, and one posterior of all words together.
+and events into the change of the posterior by itself. One that also `Predicts` says what new events will be, and one
+that is `Simulating` draws them. A `WordModel` has statistics for each word, and one posterior of all words together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -233,6 +233,20 @@ class Filter(Model, Protocol):
         """The change of the statistics that a minibatch (n, fields), n >= 1, makes to a posterior of this model.
 
         Weights are as of `Conjugate.statistics`. A plain vector stands for an algorithm that needs no convergence.
+        """
+
+
+@runtime_checkable
+class Simulating(AnyModel, Protocol):
+    """A model that makes up events: what it explains, drawn anew given what it takes as it is. It need not be one."""
+
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Any
+    ) -> Sequence[Any]:
+        """One set of events for each of k draws of the parameters (k, ...): an array (k, n, fields).
+
+        Events (n, fields) give the number n and the columns that are not drawn, such as features and exposures. A model
+        of documents takes them `Bagged`, keeps their lengths, and returns a list of k.
         """
 
 

@@ -82,6 +82,15 @@ def combiner_writer(spec: Spec) -> str:
     return f"{spec.name}.combiner"
 
 
+def monitor_group(spec: Spec) -> str:
+    """Shares out the one partition of `metrics`: who owns it measures."""
+    return f"{spec.name}.monitor"
+
+
+def monitor_writer(spec: Spec) -> str:
+    return f"{spec.name}.monitor"
+
+
 def shard_of(spec: Spec, key: bytes) -> int:
     """Which shard a key belongs to."""
     return partition_of(key, spec.shards)

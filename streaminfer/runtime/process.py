@@ -5,21 +5,23 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from types import FrameType
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
-from streaminfer.bus.protocol import Unavailable
+from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.runtime import loop, names
 from streaminfer.runtime.health import Health, parse_address, serve
+from streaminfer.runtime.monitoring.pulse import Beating, Pulse
 from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.registry import schemas
-from streaminfer.runtime.role import Builder
+from streaminfer.runtime.role import Role
 from streaminfer.runtime.service import Service
+from streaminfer.runtime.several import Several, Together
 from streaminfer.spec import Spec
 
 SUPERVISOR_VARIABLE: Final = "STREAMINFER_SUPERVISOR_PID"
@@ -44,28 +46,51 @@ class StopSignal:
         return self._asked or (self._supervisor != 0 and os.getppid() != self._supervisor)
 
 
-def run(build: Builder, spec: Spec, bus_url: str, instance: str | None, http: str | None) -> None:
-    """Runs one service in the foreground until it is told to stop."""
+Serving = Callable[[Health, str, int, str | None], AbstractContextManager[object]]
+"""Serves what a service tells at a host and a port, with a token if one is needed."""
+
+
+def run(
+    role: Role,
+    spec: Spec,
+    bus_url: str,
+    instance: str | None,
+    http: str | None,
+    also: Sequence[Spec] = (),
+    serving: Serving = serve,
+) -> None:
+    """Runs one service in the foreground until it is told to stop; for further specs too, if there are any."""
     gc.set_threshold(GARBAGE)
     stopping = StopSignal()
     health = Health(CollectorRegistry())
     with ExitStack() as stack:
         if http:
-            stack.enter_context(serve(health, *parse_address(http)))
+            stack.enter_context(serving(health, *parse_address(http)))
         bus = patiently(lambda: open_bus(bus_url), stopping, health.beat)
         if bus is None:
             return
         stack.enter_context(bus)
 
         def start() -> Service:
-            ids = schemas.prepare(spec, bus)
+            made: list[tuple[Service, CollectorRegistry]] = []
             try:
-                names.check_data_topic(spec, bus)
-            except names.DataTopicMissing as error:
-                raise Unavailable(str(error)) from error  # its owner may come up later than we
-            own = CollectorRegistry()  # for this try: metrics of one that failed halfway would be in the way
-            service = build(spec, bus, own, instance, ids)
-            health.registry.register(own)
-            return service
+                made.extend(_built(role, each, bus, instance) for each in (spec, *also))
+            except BaseException:
+                Several([service for service, _ in made]).close()
+                raise
+            health.registry.register(Together([own for _, own in made]))
+            return made[0][0] if not also else Several([each for each, _ in made])
 
         loop.run(start, stopping, health.beat)
+
+
+def _built(role: Role, spec: Spec, bus: Bus, instance: str | None) -> tuple[Service, CollectorRegistry]:
+    """The service of one spec, and its metrics."""
+    ids = schemas.prepare(spec, bus)
+    try:
+        names.check_data_topic(spec, bus)
+    except names.DataTopicMissing as error:
+        raise Unavailable(str(error)) from error  # its owner may come up later than we
+    own = CollectorRegistry()  # for this try: metrics of one that failed halfway would be in the way
+    service = role.build(spec, bus, own, instance, ids)
+    return Beating(service, Pulse(spec, bus, role.name, instance, own, ids)), own

@@ -40,6 +40,10 @@ class Role:
     """How many processes `up --workers N` starts."""
     group: Callable[[Spec], str]
     """The consumer group that its instances share."""
+    after_seconds: float = 0.0
+    """How much later than the others `up` starts it: what nobody waits for must not slow down a short job."""
+    serves: bool = False
+    """Whether it is the one that answers at the address of `up --http`."""
     idle: Callable[[Spec, Bus], Mark] | None = None
     """What `--until-idle` asks of it; None: it does nothing that others do not wait for."""
 

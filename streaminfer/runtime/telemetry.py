@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -166,6 +167,7 @@ class SamplerMetrics(_Metrics):
         self.steps = self._counter("steps", "Steps taken")
         self.likelihoods = self._counter("likelihoods", "Likelihoods of single events, without those of set-up")
         self.gradients = self._counter("gradients", "Gradients of single events, without those of set-up")
+        self.read = self._counter("read", "Events that steps have read, without those of set-up")
         self.setup = self._counter("setup", "Likelihoods and gradients of single events before the first step")
         self.proposed = self._counter("proposed", "Proposals made")
         self.accepted = self._counter("accepted", "Proposals accepted")
@@ -184,8 +186,52 @@ class SamplerMetrics(_Metrics):
         for metric, name in (
             (self.likelihoods, "n_likelihood"), (self.gradients, "n_gradient"), (self.setup, "n_setup"),
             (self.proposed, "n_proposed"), (self.accepted, "n_accepted"), (self.undone, "n_undone"),
+            (self.read, "n_read"),
         ):  # fmt: skip
             metric.inc(getattr(now.counters, name) - getattr(old.counters, name))
+
+
+class MonitorMetrics(_Metrics):
+    """Gauges of a monitor. Labels are posterior, check and service; keys of a keyed posterior are never among them."""
+
+    role = "monitor"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.measures = self._gauge("measures", "1 if this process measures, 0 if it follows")
+        self.ignored = self._gauge("ignored_records", "Records of metrics and health that were not what they should be")
+        self.published = self._counter("measurements", "Measurements published")
+        self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
+        self.verdict = self._gauge("verdict", "0 trusted, 1 watch, 2 do not trust")
+        self.waiting = self._gauge("waiting_seconds", "Seconds that the oldest event waits to be in the posterior")
+        self.bad = self._gauge("bad_share", "Part of the events that are dead-lettered, lost or rejected")
+        self._status = self._labelled("check_status", "Newest result: 0 good, 1 watch or unknown, 2 fail", "check")
+        self._age = self._labelled("check_timestamp_seconds", "When a check was last made, since 1970", "check")
+        self._beat = self._labelled("service_timestamp_seconds", "Newest beat of a service, since 1970", "service")
+        self._silent = self._labelled("service_silent", "Processes of a service that are silent", "service")
+
+    def _labelled(self, name: str, text: str, label: str) -> Gauge:
+        return Gauge(f"streaminfer_monitor_{name}", text, ["posterior", label], registry=self._registry)
+
+    def check(self, check: str, rank: int, measured_at: int) -> None:
+        """The newest result of a check; `measured_at` is in milliseconds."""
+        self._status.labels(self._posterior, check).set(rank)
+        self._age.labels(self._posterior, check).set(measured_at / 1000)
+
+    def service(self, service: str, newest: int, n_silent: int) -> None:
+        """The newest beat of a service, in milliseconds, and how many of its processes are silent."""
+        self._beat.labels(self._posterior, service).set(newest / 1000)
+        self._silent.labels(self._posterior, service).set(n_silent)
+
+
+HTTP_PORT: Final = "http_port"
+"""The counter in a monitor's beats that says where it answers."""
+
+
+def http_port(registry: CollectorRegistry, posterior: str, port: int) -> None:
+    """Says at which port a monitor answers."""
+    name = f"streaminfer_{MonitorMetrics.role}_{HTTP_PORT}"
+    Gauge(name, "The port at which the monitor answers", ["posterior"], registry=registry).labels(posterior).set(port)
 
 
 class UpMetrics(_Metrics):

@@ -23,6 +23,8 @@ class Counters(NamedTuple):
     n_gradient: int = 0
     n_setup: int = 0
     n_undone: int = 0
+    n_read: int = 0
+    """Events that steps have read; without set-up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streaminfer.models.model import Matrix
+from streaminfer.models.model import Labels, Matrix
 from streaminfer.models.targets.target import Parameters
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -26,6 +27,19 @@ def places(shapes: Shapes) -> dict[str, slice]:
         found[name] = slice(begin, begin + math.prod(shape))
         begin = found[name].stop
     return found
+
+
+def names(shapes: Shapes, labels: Mapping[str, Labels]) -> Iterator[str]:
+    """What each number of a draw is called, such as `weights[sqm]`."""
+    return (name_at(name, index, labels.get(name, ())) for name, shape in shapes.items() for index in np.ndindex(shape))
+
+
+def name_at(name: str, index: tuple[int, ...], labels: Labels) -> str:
+    """What one number of a parameter is called."""
+    if not index:
+        return name
+    axes: tuple[Any, ...] = labels if labels and isinstance(labels[0], tuple) else (labels,) * len(index)
+    return f"{name}[{', '.join(axis[i] if axis else str(i) for axis, i in zip(axes, index, strict=True))}]"
 
 
 def flatten(parameters: Mapping[str, NDArray[np.float64]], shapes: Shapes) -> Matrix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from streaminfer.sampling.units import Span, Spans
+from streaminfer.sampling.units import Span, Spans, is_of
 
 Positions = Mapping[int, int]
 """By partition."""
@@ -16,6 +16,8 @@ class Segment(NamedTuple):
 
     number: int
     spans: Spans
+    cut_off: float | None = None
+    """In a window of time that subposteriors share, when its events begin, in seconds since 1970."""
 
     @property
     def size(self) -> int:
@@ -41,11 +43,10 @@ class Rule(NamedTuple):
 
 def spans_of(starts: Positions, ends: Positions, share: tuple[int, int], window: int | None = None) -> Spans:
     """All positions of the partitions of subposterior j of J, `share` = (j, J), or the last of each."""
-    index, count = share
     return tuple(
         Span(partition, max(starts.get(partition, 0), 0 if window is None else end - window), end)
         for partition, end in sorted(ends.items())
-        if partition % count == index
+        if is_of(partition, share)
     )
 
 

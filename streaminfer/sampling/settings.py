@@ -30,6 +30,19 @@ class StepRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopping:
+    """When a decision has read enough events; `error` is the chance of a mistake that it may have."""
+
+    rule: str
+    """t, hoeffding, bernstein or bernstein_serfling."""
+    error: float = 0.01
+    growth: float = 2.0
+    """How many times as many events are known after the next batch; 1: batches are all alike."""
+    order: int | None = None
+    """Of the expansion that corrected steps are judged by; of subsampled_mh `control_variates` has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Combine:
     """How the draws of several subposteriors become one posterior."""
 
@@ -47,6 +60,20 @@ class Combine:
     missing: str
     """wait, or leave_out."""
     missing_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRule:
+    """The lower bounds of flymc, and how brightness changes."""
+
+    tune: str
+    """mode: bounds touch at the margins of the mode; none: all at the same margin."""
+    at: float
+    """That margin."""
+    update: str
+    """implicit, or explicit."""
+    fraction: float | None
+    """Of the events that a step looks at; None: chosen in the set-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +100,8 @@ class Settings:
     """None for gibbs only."""
     precondition: str | None
     """mode, rms or none."""
-    control_variates: bool | None
+    control_variates: bool | int | None
+    """Of gradients whether they are used; of decisions on subsets the order of expansions, 0 to 2."""
     friction: float | None
     noise: float | None
     adapt: str | None
@@ -84,8 +112,28 @@ class Settings:
     """N of `source: stream`; None: the events seen so far."""
     transition: str | None
     """euler, or cir."""
+    test: Stopping | None
+    """Of subsampled_mh."""
+    correct: Stopping | None
+    """Of sgld with a Metropolis correction."""
+    chi: float | None
     combine: Combine | None
     """None with one subposterior: its chains are pooled."""
+    proposal: str | None = None
+    """random_walk, or langevin."""
+    bound: BoundRule | None = None
+
+    @property
+    def order(self) -> int | None:
+        """That of the expansion by which decisions on subsets are made; None if there are none."""
+        if self.correct is not None:
+            return self.correct.order or 0
+        return None if isinstance(self.control_variates, bool) else self.control_variates
+
+    @property
+    def stopping(self) -> Stopping | None:
+        """When decisions on subsets have read enough; None if there are none, or if they are exact."""
+        return self.correct or self.test
 
     @property
     def n_units(self) -> int:

@@ -19,6 +19,12 @@ Spans = tuple[Span, ...]
 """A segment, or the share that a subposterior has of it: in the order of partitions."""
 
 
+def is_of(partition: int, share: tuple[int, int]) -> bool:
+    """Whether the events of a data partition are in subposterior j of J, `share` = (j, J)."""
+    index, count = share
+    return partition % count == index
+
+
 class Unit(NamedTuple):
     """Chain `chain` of subposterior `subposterior`, where there are `chains` of each of `subposteriors`."""
 
@@ -40,4 +46,4 @@ class Unit(NamedTuple):
 
     def has(self, partition: int) -> bool:
         """Whether the events of a data partition are in its subposterior."""
-        return partition % self.subposteriors == self.subposterior
+        return is_of(partition, (self.subposterior, self.subposteriors))

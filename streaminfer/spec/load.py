@@ -12,10 +12,12 @@ import yaml
 
 from streaminfer.models import MODELS
 from streaminfer.models.did_you_mean import unknown_name
+from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.options import OptionsError, Problem
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
+from streaminfer.spec import monitor as monitor_section
 from streaminfer.spec import own, sampler, words
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import KEY_OR_FIELD, Key, check_key
@@ -25,7 +27,7 @@ from streaminfer.variational.methods import METHODS, method_of
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_BITS: Final = 4096
-SECTIONS: Final = ("name", "data", "model", "inference", "key", "drift")
+SECTIONS: Final = ("name", "data", "model", "inference", "key", "drift", "monitor")
 
 
 class SpecError(ValueError):
@@ -74,6 +76,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
     data = DATA.check(_section(document, "data"), "data", problems)
     inference = inference_section.checked(_section(document, "inference"), problems)
     drift = None if document.get("drift") is None else drift_section.DRIFT.check(document["drift"], "drift", problems)
+    monitor = monitor_section.MONITOR.check(_section(document, "monitor"), "monitor", problems)
     given = document.get("key")
     key = None if given is None else KEY_OR_FIELD.check(given, "key", problems)
     model_section = _required(document, "model", "what is inferred", problems)
@@ -91,6 +94,7 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         inference = inference_section.filled(inference, model)
     filled = {"name": name, "data": data, "model": {"kind": kind, **options}, "inference": inference, "drift": drift}
     filled |= {} if key is None else {"key": key}
+    filled["monitor"] = monitor
     with _together("data", file):
         check_data(str(name), data)
         text = None if data["schema"] is None else read_schema(folder, data["schema"])
@@ -98,25 +102,34 @@ def parse_spec(document: object, file: str = "spec", folder: Path = Path()) -> S
         spec = Spec(
             str(name), Data(**data, schema_text=text), model, said, _plain(filled),
             None if drift is None else drift_section.made(drift), None if key is None else Key(**key), sampling,
+            monitor_section.made(monitor),
+            folder=folder,
         )  # fmt: skip
         fields = spec.event_fields
+    _check_together(spec, filled, fields, file)
+    return spec
+
+
+def _check_together(spec: Spec, filled: Mapping[str, Any], fields: tuple[Field, ...], file: str) -> None:
+    """Raises SpecError if sections are right one by one but not together."""
     with _together("", file):
         if spec.words is not None:
             _check_documents(spec, spec.words)
         check_format(spec.data, fields)
-    if sampling is not None:
+    with _together("monitor", file):
+        monitor_section.check(spec.kind, spec.model, None if spec.key is None else spec.key.field, spec.monitor)
+    if spec.sampling is not None:
         with _together("", file):
-            sampler.check_spec(sampling.method, sampling.subposteriors, spec.data, filled)
-        return spec
+            sampler.check_spec(spec.sampling.method, spec.sampling.subposteriors, spec.data, filled)
+        return
     with _together("inference", file):
-        inference_section.check_inference(kind, model, inference)
-    if key is not None:
+        inference_section.check_inference(spec.kind, spec.model, filled["inference"])
+    if spec.key is not None:
         with _together("", file):
-            check_key(kind, model, spec.inference.minibatch, spec.row_columns, key["field"])
+            check_key(spec.kind, spec.model, spec.inference.minibatch, spec.row_columns, spec.key.field)
         _check_alone(spec, file)
     _check_window(spec, file)
     _check_reaction(spec, file)
-    return spec
 
 
 def _check_documents(spec: Spec, model: Lda) -> None:

@@ -53,9 +53,6 @@ def _check_window(options: Mapping[str, Any]) -> None:
     if options.get("source") == "stream":
         rule = "cannot be set with source: stream, which goes back to no event: leave it out, or use source: segment"
         raise OptionsError("forget", rule, dict(forget))
-    if name == "window_seconds" and options["subposteriors"] > 1:
-        rule = "must be window_events with more than one subposterior, as each would cut by its own newest event"
-        raise OptionsError("forget.window_seconds", rule, value)
 
 
 def check_spec(method: str, subposteriors: int, data: Data, sections: Mapping[str, Any]) -> None:

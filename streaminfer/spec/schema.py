@@ -11,6 +11,7 @@ from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
 from streaminfer.spec.inference import EVERY
 from streaminfer.spec.key import KEY_OR_FIELD
+from streaminfer.spec.monitor import MONITOR
 from streaminfer.spec.spec import NAME
 
 
@@ -27,6 +28,9 @@ def json_schema() -> dict[str, Any]:
             "inference": _optional({**EVERY.json_schema(), "description": "How events become a posterior."}),
             "drift": _optional({**DRIFT.json_schema(), "description": "When to raise an alarm, and what to do then."}),
             "key": _key(),
+            "monitor": _optional(
+                {**MONITOR.json_schema(), "description": "What is measured, and judged by which limits."}
+            ),
         },
         "required": ["name", "model"],
         "additionalProperties": False,

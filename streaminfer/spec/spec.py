@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
+from streaminfer.measuring import settings as measuring
 from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel
@@ -37,6 +39,10 @@ class Spec:
     key: Key | None = None
     sampling: Settings | None = None
     """What a sampler is told; None: the method is variational."""
+    monitor: measuring.Settings = field(default_factory=measuring.Settings)
+    """What is measured; it means nothing for the posterior."""
+    folder: Path = field(default=Path(), compare=False)
+    """Where the files are that it names; it means nothing for the posterior."""
 
     @property
     def kind(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from streaminfer.models.events import Events
-from streaminfer.models.model import DomainError, Matrix
+from streaminfer.models.model import DomainError, Labels, Matrix
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.chains.table import kernel_for
@@ -17,7 +18,9 @@ from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.sampling.pooled.showing import Showing
 from streaminfer.sampling.pooled.shown import Sampled, Shown
 from streaminfer.sampling.segments import Segment
+from streaminfer.sampling.units import Spans
 from streaminfer.spec import Spec
+from streaminfer.tables.demanded import lda_of
 from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.tables.table import Described
 from streaminfer.variational.counts import Totals
@@ -54,8 +57,15 @@ def segment_of(snapshot: Snapshot, subposterior: int) -> Segment | None:
     """The newest segment of a subposterior that is fixed."""
     for each in sampled(snapshot).shown.segments:
         if each.subposterior == subposterior:
-            return Segment(each.number, each.spans)
+            return Segment(each.number, each.spans, each.cut_off)
     return None
+
+
+def segment_at(snapshot: Snapshot, subposterior: int, number: int, spans: Spans) -> Segment:
+    """A segment of a subposterior; the newest has the cut-off of a window in which subposteriors share one."""
+    newest = segment_of(snapshot, subposterior)
+    found = Segment(number, spans)
+    return newest if newest is not None and newest._replace(cut_off=None) == found else found
 
 
 def with_shown(snapshot: Snapshot, shown: Shown) -> Snapshot:
@@ -71,28 +81,49 @@ def snapshot_of(spec: Spec, showing: Showing, version: int = 1) -> Snapshot:
     return Snapshot(spec.fingerprint, version, held, counts=counts)
 
 
-def topics_of(spec: Spec, snapshot: Snapshot) -> SampledTopics | None:
-    """The posterior of topics, if the draws are of topics; else None."""
-    if spec.words is None:
-        return None
-    return _topics(spec, posterior_of(spec, snapshot))
+Scorer: TypeAlias = Callable[[Events], float]
+"""How well draws predict events that they have not seen: the sum of log predictive densities."""
+
+
+class Drawn(NamedTuple):
+    """What draws are of."""
+
+    scorer: Callable[[Spec, Matrix], Scorer]
+    """Of draws (n, D)."""
+    predicts: Callable[[Spec], bool]
+    """Whether draws predict new rows, if the model does."""
+    labels: Callable[[Spec], Mapping[str, Labels]]
+    """The names of the numbers of each parameter."""
+    topics: Callable[[Spec, Snapshot], SampledTopics] | None = None
+    """The posterior of topics; None if they are not of topics."""
+
+
+def _numbers_scorer(spec: Spec, draws: Matrix) -> Scorer:
+    target = spec.target
+    theta = target.unconstrain(flat.unflatten(draws, target.shapes))
+    return lambda events: score.total(target, theta, reading_of(target).rows(target, events))
+
+
+def _topics_scorer(spec: Spec, draws: Matrix) -> Scorer:
+    statistics = np.zeros(statistics_size(spec))
+    topics = _topics(spec, DrawsPosterior(spec.target, statistics, draws, (len(draws),)))
+    return lambda events: float(topics.log_predictive(events.bagged).sum())
 
 
 def _topics(spec: Spec, draws: DrawsPosterior) -> SampledTopics:
-    if spec.words is None:
-        raise TypeError(f"{spec.kind} is not a model of words")
-    return SampledTopics(spec.words, spec.target.words, np.empty((0, 0)), draws)
+    return SampledTopics(lda_of(spec), spec.target.words, np.empty((0, 0)), draws)
 
 
-def scorer_of(spec: Spec, draws: Matrix) -> Callable[[Events], float]:
-    """How well draws (n, D) predict events that they have not seen: the sum of log predictive densities."""
-    target = spec.target
-    if spec.words is not None:
-        statistics = np.zeros(statistics_size(spec))
-        topics = _topics(spec, DrawsPosterior(target, statistics, draws, (len(draws),)))
-        return lambda events: float(topics.log_predictive(events.bagged).sum())
-    theta = target.unconstrain(flat.unflatten(draws, target.shapes))
-    return lambda events: score.total(target, theta, reading_of(target).rows(target, events))
+def _word_labels(spec: Spec) -> Mapping[str, Labels]:
+    return {**spec.model.labels, "topics": ((), tuple(word.decode() for word in spec.target.words))}
+
+
+OF_NUMBERS: Final = Drawn(
+    _numbers_scorer, lambda spec: hasattr(spec.target, "predictions"), lambda spec: spec.model.labels
+)
+OF_TOPICS: Final = Drawn(
+    _topics_scorer, lambda _: True, _word_labels, lambda spec, snapshot: _topics(spec, posterior_of(spec, snapshot))
+)
 
 
 def posterior_of(spec: Spec, snapshot: Snapshot) -> DrawsPosterior:

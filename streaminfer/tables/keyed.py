@@ -8,6 +8,7 @@ from typing import Final
 
 from streaminfer.spec import Spec
 from streaminfer.tables import passes
+from streaminfer.tables.demanded import key_of
 from streaminfer.tables.pooled_prior import model_of, pooled
 from streaminfer.tables.sizes import most_dirty
 from streaminfer.tables.table import Described
@@ -28,10 +29,8 @@ class Keyed:
     keeping = None
 
     def __init__(self, spec: Spec) -> None:
-        if spec.key is None:
-            raise TypeError(f"{spec.name}: its spec has no key")
         self._spec, self._resting = spec, False
-        self._rules = keyed.Rules(rules.of(spec.inference.forget), spec.key.expire_after)
+        self._rules = keyed.Rules(rules.of(spec.inference.forget), key_of(spec).expire_after)
         self.row_size = spec.model.size
         self.layout = Layout(spec.model.size, timed=spec.inference.by_time, labels="keys")
         self._most_dirty = most_dirty(self.row_size)

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import DomainError, Matrix, Model, Posterior, Vector, with_posterior
 from streaminfer.spec import Spec
 from streaminfer.spec.key import tape_bytes
 from streaminfer.tables import draws
+from streaminfer.tables.demanded import lda_of
+from streaminfer.tables.draws import Drawn
 from streaminfer.tables.keyed import Keyed
 from streaminfer.tables.learning import KeyedLearning, Learning, SingleLearning, WhichShard, WordLearning
 from streaminfer.tables.pooled_prior import model_of
@@ -64,12 +65,24 @@ class Kind(NamedTuple):
     """What the posterior of a snapshot is: `exact`, `sampled`, `bound` or `approximate`; of none, of them all."""
     n_scored: Callable[[Snapshot], int]
     """How many events the score of a snapshot is the sum of."""
-    folding: Folding | None
+    folding: Folding | None = None
     """How it is folded from increments; None: it is made of draws."""
+    drawn: Drawn | None = None
+    """What the draws are of; None: it is folded."""
 
     @property
     def has_rows(self) -> bool:
         return bool(self.row)
+
+    @property
+    def by_key(self) -> bool:
+        """Whether each row is a posterior of its own."""
+        return self.has_rows and not self.together
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether it is one of topics of words, which have no standard deviation to show."""
+        return self.together if self.drawn is None else self.drawn.topics is not None
 
 
 class Folding(NamedTuple):
@@ -85,9 +98,11 @@ class Folding(NamedTuple):
 
 def kind_of(spec: Spec) -> Kind:
     """The kind of a spec's posterior."""
+    if spec.words is not None:
+        return WORDS if spec.sampling is None else TOPIC_DRAWS
     if spec.sampling is not None:
         return DRAWS
-    return WORDS if spec.words is not None else KEYED if spec.key is not None else SINGLE
+    return SINGLE if spec.key is None else KEYED
 
 
 def folding_of(spec: Spec) -> Folding:
@@ -98,19 +113,20 @@ def folding_of(spec: Spec) -> Folding:
     return folding
 
 
+def drawn_of(spec: Spec) -> Drawn:
+    """What the draws of a spec are of; raises TypeError if its posterior is folded."""
+    drawn = kind_of(spec).drawn
+    if drawn is None:
+        raise TypeError(f"the posterior of {spec.name} is made of increments, not of draws")
+    return drawn
+
+
 def require_proper(model: Model, *statistics: Vector) -> None:
     """Raises the DomainError of the first that gives no posterior; no posterior is built of those that do."""
     rows = np.stack(statistics)
     for row in rows[~model.proper(rows)]:
         model.posterior(row)
         raise DomainError("statistics that give no posterior")
-
-
-def lda_of(spec: Spec) -> Lda:
-    """The model, which is one of words; raises TypeError if it is not."""
-    if spec.words is None:
-        raise TypeError(f"{spec.model.kind} is no model of words")
-    return spec.words
 
 
 def _size(spec: Spec) -> int:
@@ -210,5 +226,6 @@ DRAWS: Final = Kind(
     posterior=draws.posterior_of,
     exactness=draws.exactness,
     n_scored=lambda snapshot: draws.sampled(snapshot).shown.n_scored,
-    folding=None,
+    drawn=draws.OF_NUMBERS,
 )
+TOPIC_DRAWS: Final = DRAWS._replace(name="topic draws", drawn=draws.OF_TOPICS)

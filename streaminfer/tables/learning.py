@@ -11,6 +11,7 @@ from streaminfer.models.events import Events
 from streaminfer.models.lda.model import INCREMENT_BYTES, word_bytes
 from streaminfer.models.model import Vector, with_posterior
 from streaminfer.spec import Spec
+from streaminfer.tables.demanded import lda_of
 from streaminfer.variational import base, keyed, methods
 from streaminfer.variational.counts import Counts
 from streaminfer.variational.forgetting import rules
@@ -134,9 +135,7 @@ class WordLearning:
     """See `Learning`. Every shard counts all documents, and has those of their words that are its own."""
 
     def __init__(self, spec: Spec, which: WhichShard) -> None:
-        if spec.words is None:
-            raise TypeError(f"{spec.kind} is not a model of words")
-        self._spec, self._model, self._which = spec, spec.words, which
+        self._spec, self._model, self._which = spec, lda_of(spec), which
         self._starts = learning.starts_of(self._model)
         learning.prepare(self._model)  # now, as it takes seconds and a worker must show signs of life
 

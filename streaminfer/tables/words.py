@@ -12,6 +12,7 @@ from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import DomainError
 from streaminfer.spec import Spec
 from streaminfer.tables import passes
+from streaminfer.tables.demanded import lda_of
 from streaminfer.tables.kept import MOST_BATCHES, passed
 from streaminfer.tables.sizes import MAX_DIRTY_BYTES, most_dirty
 from streaminfer.tables.table import Columns, Described, Kept, Place
@@ -34,9 +35,7 @@ class Words:
     """See `table.Table`. `snapshot.statistics` are the head of all rows (see `variational.lda.words`)."""
 
     def __init__(self, spec: Spec, shard: int = 0) -> None:
-        if spec.words is None:
-            raise TypeError(f"{spec.model.kind} is not a model of words")
-        self._spec, self._model = spec, spec.words
+        self._spec, self._model = spec, lda_of(spec)
         self._watch = spec.drift if shard == 0 else None  # only the first shard's increments have scores
         self.row_size = words.row_size(self._model, spec.inference)
         self.layout = Layout(self._model.size, labels="words", known=self._model.known)

@@ -14,6 +14,8 @@ MAX_PARTS: Final = 10_000
 MAX_NUMBER: Final = 1 << 53
 """Of counts and positions: larger ones are not numbers of events, and float64 does not have them all."""
 MAX_INDEX: Final = (1 << 31) - 1
+MAX_TIME: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
 MARGIN: Final = 256
 """Bytes of a record for its key and for lengths."""
 
@@ -30,9 +32,23 @@ def check_numbers(value: Mapping[str, Any], fields: Sequence[str]) -> None:
         require(0 <= value[name] <= MAX_NUMBER, name, "must be 0 to 2^53", value[name])
 
 
+def check_times(value: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """Milliseconds since 1970."""
+    for name in fields:
+        require(0 <= value[name] <= MAX_TIME, name, "must be from 1970 to 9999", value[name])
+
+
 def check_text(value: Mapping[str, Any], fields: Sequence[str]) -> None:
     for name in fields:
         require(len(value[name]) <= MAX_TEXT, name, f"must have at most {MAX_TEXT} characters", value[name][:20])
+
+
+def check_plain(value: Mapping[str, Any], fields: Sequence[str], most: int = MAX_TEXT) -> None:
+    """Texts that people will see: no control characters, which a terminal would obey."""
+    for name in fields:
+        text = value[name]
+        require(len(text) <= most, name, f"must have at most {most} characters", text[:20])
+        require(text.isprintable(), name, "must have printable characters only", text[:20])
 
 
 def check_fingerprint(value: Mapping[str, Any], expected: str) -> None:

@@ -204,7 +204,7 @@ class Assembler:
             raise BadValue(f"chunk {value['chunk']} of version {value['version']} cannot be")
         if manifest is not None and manifest["fingerprint"] != self._fingerprint:
             raise OtherSpec(manifest["name"], manifest["fingerprint"], self._fingerprint)
-        if manifest is not None and _milliseconds(manifest["created_at"]) <= self._created_at:
+        if manifest is not None and milliseconds(manifest["created_at"]) <= self._created_at:
             self._check_version(value["version"])
         if manifest is None:
             self._hold(value["chunk"], value["version"], value["payload"])
@@ -231,7 +231,7 @@ class Assembler:
 
 def _snapshot(version: int, manifest: Mapping[str, Any], payload: bytes, layout: _Layout) -> Snapshot:
     held, frontier = _held(manifest, payload, layout), _frontier(manifest)
-    created_at = _milliseconds(manifest["created_at"])
+    created_at = milliseconds(manifest["created_at"])
     if not 0 <= created_at < YEAR_10000:
         raise BadValue(f"a snapshot cannot be of the time {created_at}")
     counts = Totals(**{name: manifest[name] for name in COUNTS})
@@ -336,7 +336,7 @@ def _clocks(numbers: NDArray[np.float64], size: int, n_clocks: int) -> Clocks:
     return clocks
 
 
-def _milliseconds(moment: datetime | int) -> int:
+def milliseconds(moment: datetime | int) -> int:
     """fastavro gives timestamp-millis as a datetime, or as a number beyond the year 9999."""
     return round(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment
 

@@ -11,7 +11,7 @@ from benchmarks import keyed_cases, report, topic_cases
 from benchmarks.cases import QUICK, Bench, cases, checked, together
 from benchmarks.contenders.task import Outcome
 from benchmarks.latency import Append, Sight, delays
-from benchmarks.measure import Aim, Case, Difference, Figure, Ratio, measured
+from benchmarks.measure import Aim, Case, Difference, Figure, Ratio, is_chosen, measured
 from benchmarks.processes import Failed
 from benchmarks.workload import Workload, matrix
 
@@ -35,6 +35,13 @@ def test_contenders_take_turns_and_ratios_are_of_one_repetition() -> None:
     assert figures["of B"].samples == (2.0, 4.0, 3.0)  # by the medians it would be 4
     assert (figures["of B"].median, figures["of B"].spread, figures["of B"].met) == (3.0, (2.0, 4.0), True)
     assert (figures["A"].median, figures["A"].met, figures["B"].met) == (40.0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("only", "chosen"), [("", "a l1 l3"), ("l", "l1 l3"), ("al3", "a l3"), ("l3", "l3"), ("b", "")]
+)
+def test_cases_are_chosen_by_letter_or_with_a_number(only: str, chosen: str) -> None:
+    assert " ".join(letter for letter in ("a", "l1", "l3") if is_chosen(letter, only)) == chosen
 
 
 def test_log_densities_are_compared_by_difference() -> None:
@@ -138,6 +145,17 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         "m3",
         "m4",
         "m5",
+        "n1",
+        "n2",
+        "n3",
+        "n4",
+        "o1",
+        "o2",
+        "o3",
+        "o4",
+        "o5",
+        "o6",
+        "w",
     ]
     for case in found:
         for ratio in case.ratios:

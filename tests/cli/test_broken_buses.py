@@ -17,6 +17,7 @@ pytestmark = pytest.mark.xdist_group("processes")
 LIMITED = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python leaves half a file if there is no room for it
 os.execv(sys.executable, [sys.executable, "-P", "-m", "streaminfer", *sys.argv[1:]])
 """
 """No file may grow beyond that, as on a disk that is full for this process; its children inherit it."""
@@ -88,6 +89,7 @@ def test_up_waits_on_a_disk_that_is_full_in_few_words(programs: Programs, workpl
 NARROW = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python leaves half a file if there is no room for it
 os.execv(sys.executable, [sys.executable, "-P", "-m", "streaminfer", *sys.argv[1:]])
 """
 """As on a disk that is full from the beginning, until the limit of the process is lifted."""

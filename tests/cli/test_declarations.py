@@ -14,7 +14,7 @@ from tests.cli.conftest import SPEC, Workplace
 
 pytestmark = pytest.mark.xdist_group("processes")
 
-TOPICS = ["coin.events", "coin.increments", "coin.posterior", "coin.dead-letters"]
+TOPICS = ["coin.events", "coin.increments", "coin.posterior", "coin.dead-letters", "coin.metrics", "coin.health"]
 
 
 def test_topics_are_shown_and_made(workplace: Workplace, bus_url: str) -> None:
@@ -30,7 +30,7 @@ def test_topics_are_shown_and_made(workplace: Workplace, bus_url: str) -> None:
     assert {row["status"] for row in made} == {"there"}
     assert {row["records"] for row in made} == {0}
     assert made[0]["partitions"] == 2
-    assert [row["cleanup"] for row in made] == ["delete", "delete", "compact", "compact"]
+    assert [row["cleanup"] for row in made] == ["delete", "delete", "compact", "compact", "delete", "delete"]
     assert run("topics", workplace.spec, "--json", "--bus", bus_url).documents == made
 
     wider = workplace.folder / "wider.yaml"

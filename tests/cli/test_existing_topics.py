@@ -47,7 +47,9 @@ def test_nothing_is_ever_written_to_it(programs: Programs, spec: Path, bus_url: 
         "topic": "orders", "partitions": 3, "cleanup": "compact", "retention": "for ever", "records": 2,
         "status": "external",
     }  # fmt: skip
-    assert [row["topic"] for row in own] == ["reader.increments", "reader.posterior", "reader.dead-letters"]
+    assert [row["topic"] for row in own] == [
+        f"reader.{name}" for name in ("increments", "posterior", "dead-letters", "metrics", "health")
+    ]
     assert {row["status"] for row in own} == {"there"}
     with open_bus(bus_url) as bus:
         assert "reader.events" not in bus.topics()

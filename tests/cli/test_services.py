@@ -15,8 +15,9 @@ from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
-from streaminfer.wire import snapshots
+from streaminfer.wire import beats, snapshots
 from tests.cli.conftest import SPEC, Workplace
+from tests.contracts.bus_harness import read_all
 from tests.faults.programs import Program, Programs, free_port, wait_for
 from tests.made import new_snapshot
 
@@ -62,6 +63,24 @@ def test_services_serve_their_health(programs: Programs, bus_url: str, workplace
     for program in (worker, master):
         assert program.end(signal.SIGINT) == 0
         assert program.out == program.err == ""
+    with open_bus(bus_url) as bus:
+        found = read_all(bus, "coin.health")
+    assert {beats.decode(each.key, each.value).service for each in found if each.value} == {"svb-worker", "master"}
+    assert [each.value for each in found[-2:]] == [None, None], "both said that they end"
+
+
+def test_one_monitor_serves_several_posteriors(programs: Programs, bus_url: str, workplace: Workplace) -> None:
+    port, other = free_port(), workplace.folder / "second.yaml"
+    other.write_text(SPEC.replace("coin", "second"))
+    monitor = programs.start(
+        "run", "monitor", workplace.spec, other, "--bus", bus_url, "--http", f"127.0.0.1:{port}"
+    )  # fmt: skip
+    for name in ("coin", "second"):
+        line = f'streaminfer_monitor_verdict{{posterior="{name}"}} 1.0'
+        wait_for(lambda line=line: line in get(port, "/metrics")[1], "both are judged")
+    wait_for(lambda: get(port, "/readyz") == (200, "ready\n"), "both are ready")
+    assert monitor.end(signal.SIGINT) == 0
+    assert monitor.out == monitor.err == ""
 
 
 def test_up_serves_its_health(programs: Programs, bus_url: str, workplace: Workplace) -> None:

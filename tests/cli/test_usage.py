@@ -36,7 +36,10 @@ def fails(workplace: Workplace, code: int, *arguments: object) -> str:
         (["snapshot", "SPEC", "--bus", "pigeon:loft"], "bus URL 'pigeon:loft'"),
         (["topics", "SPEC", "--bus", "embedded:"], "embedded needs a directory"),
         (["topics", "SPEC", "--bus", "embedded://./there"], "write embedded:./there"),
-        (["run", "svi-worker", "SPEC"], "SERVICE: must be master or svb-worker with the method svb (got 'svi-worker')"),
+        (
+            ["run", "svi-worker", "SPEC"],
+            "SERVICE: must be master, svb-worker or monitor with the method svb (got 'svi-worker')",
+        ),
         (["validate"], "SPEC"),
         (["validate", "nowhere.yaml"], "nowhere.yaml: (file): cannot be read: No such file or directory"),
     ],

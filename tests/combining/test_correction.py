@@ -10,7 +10,8 @@ from scipy import stats
 
 import streaminfer
 from streaminfer.combining import advice, labels
-from streaminfer.combining.correction import Corrected, propose, threshold, weigh
+from streaminfer.combining.correction import Corrected, propose, weigh
+from streaminfer.combining.pareto import threshold
 from streaminfer.combining.part import Combined, Gaussian, Moments, Options, Refused
 from streaminfer.combining.table import COMBINERS
 from tests.combining.gaussians import exact, part, product

@@ -48,7 +48,7 @@ def is_quick(method: str, example: Example) -> bool:
     if example.kind == "gaussian_mixture":
         return method == "sghmc"
     if example.kind == "logistic_regression":
-        return method != "mh"
+        return method not in {"mh", "subsampled_mh"}
     return method in {"gibbs", "sgrld"} or (method == "sghmc" and example.kind in {"poisson", "probit_regression"})
 
 
@@ -190,17 +190,20 @@ counted = sgrld.scaled_counts
 def noise_is_too_small(patch: pytest.MonkeyPatch) -> None:
     """Its deviation is a variance: the root is missing."""
 
-    def step(position: np.ndarray, gradient: np.ndarray, noise: np.ndarray, size: float, by: Preconditioner) -> Any:
-        return position + 0.5 * size * by.times(gradient) + size * by.spread(noise)
+    def spread(noise: np.ndarray, size: Any, by: Preconditioner) -> Any:
+        return size * by.spread(noise)
 
     deviation = sghmc._deviation
     patch.setattr(fast, "given", lambda gradients: None)
-    patch.setattr(sgld, "step", step)
+    patch.setattr(sgld, "_spread", spread)
     patch.setattr(sghmc, "_deviation", lambda *arguments: deviation(*arguments) ** 2)
 
 
 MUTANTS: list[tuple[str, str, Callable[[pytest.MonkeyPatch], None]]] = [
-    *((method, "skewed-logistic", prior_counts_twice) for method in ("mala", "gibbs", "sgld", "sghmc", "sgnht")),
+    *(
+        (method, "skewed-logistic", prior_counts_twice)
+        for method in ("mala", "gibbs", "sgld", "sghmc", "sgnht", "poisson_mh", "flymc")
+    ),
     ("sgrld", "sure-die", prior_counts_twice),
     *((method, "logistic", scale_is_dropped) for method in ("sgld", "sghmc", "sgnht")),
     ("sgrld", "die", scale_is_dropped),
@@ -214,7 +217,7 @@ def test_mutants_are_not(
 ) -> None:
     """The classical mistakes fail the same check."""
     example = EXAMPLES_OF_MUTANTS[name]
-    small = {} if method in {"mala", "gibbs"} else {"minibatch": 32}
+    small = {} if method in {"mala", "gibbs", "poisson_mh", "flymc"} else {"minibatch": 32}
     right = right_of(name)
     mutant(monkeypatch)
     assert excess(unconstrained(*sampled(example, method, **SHORT, **small)), right) > 0

@@ -13,9 +13,11 @@ import pytest
 from streaminfer.models import MODELS
 from streaminfer.models.model import is_conjugate
 from streaminfer.models.targets import TARGETS, remainders
-from streaminfer.models.targets.checks import gradient_fault
+from streaminfer.models.targets.checks import differences, gradient_fault
 from streaminfer.models.targets.density import Density, scores
 from streaminfer.models.targets.target import Drawn
+from streaminfer.variational.base import Base
+from streaminfer.variational.methods import svb
 from tests.models.examples import EXAMPLES, Example, model_of
 from tests.models.targets.cases import ALL, Case, case, every_target, having
 
@@ -90,6 +92,89 @@ def test_a_density_sums_blocks_of_rows_and_tempers_the_prior(example: Example, m
     monkeypatch.setattr("streaminfer.models.targets.parts.NUMBERS", 7)
     np.testing.assert_allclose(half.log_density(theta), expected, rtol=1e-12)
     np.testing.assert_allclose(half.gradient(theta), slope, rtol=1e-9, atol=1e-9)
+
+
+class Plain:
+    """A target that takes no weights."""
+
+    weighs = False
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+    def gradient(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.target.gradient(theta, rows)
+
+    def curvature(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.target.curvature(theta, rows)
+
+
+@every_target
+def test_events_count_by_their_weights_and_the_prior_as_before(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole weight is that many copies of a row; the densities say the rest."""
+    target, rows, theta = case(example)
+    assert target.weighs
+    times = np.arange(len(rows)) % 4
+    weighted, copies = Density(target, rows, weights=times.astype(float)), Density(target, np.repeat(rows, times, 0))
+    monkeypatch.setattr("streaminfer.models.targets.parts.NUMBERS", 23)
+    for one in (weighted, Density(Plain(target), rows, weights=times.astype(float))):
+        np.testing.assert_allclose(one.log_density(theta), copies.log_density(theta), rtol=1e-10)
+        np.testing.assert_allclose(one.gradient(theta), copies.gradient(theta), rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(one.curvature(theta[0]), copies.curvature(theta[0]), rtol=1e-9, atol=1e-8)
+    halves = Density(target, rows, weights=np.full(len(rows), 0.5))
+    whole = Density(target, rows)
+    slopes = 2 * halves.gradient(theta) - target.prior_gradient(theta)
+    np.testing.assert_allclose(slopes, whole.gradient(theta), rtol=1e-9, atol=1e-8)
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    target, rows, _ = case(ALL[0])
+    with pytest.raises(ValueError, match="one for each row"):
+        Density(target, rows, weights=np.ones(len(rows) - 1))
+
+
+def _learned(example: Example, n: int = 40) -> Any:
+    """A posterior of the model after one minibatch."""
+    model = model_of(example)
+    if not n:
+        return model.posterior(model.empty())
+    base = Base(1, 1, model.empty(), model.posterior(model.empty()))
+    events = example.events(np.random.default_rng(1), n)
+    return model.posterior(svb.step(model, base, events, None).statistics)
+
+
+@every_target
+def test_the_densities_of_posteriors_are_those_of_their_draws(example: Example) -> None:
+    target, _, _ = case(example)
+    posterior = _learned(example)
+    draws = target.unconstrain(posterior.sample(np.random.default_rng(8), DRAWS))
+    assert_stein(target.posterior_gradient(posterior, draws), draws)
+    some = draws[:5]
+    given = target.posterior_gradient(posterior, some)
+    expected = differences(lambda at: target.log_posterior(posterior, at), some)
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@every_target
+def test_the_posterior_of_no_events_is_the_prior(example: Example) -> None:
+    target, _, theta = case(example)
+    prior = _learned(example, 0)
+    np.testing.assert_allclose(target.log_posterior(prior, theta), target.log_prior(theta), rtol=1e-10)
+    np.testing.assert_allclose(target.posterior_gradient(prior, theta), target.prior_gradient(theta), rtol=1e-9)
+
+
+@pytest.mark.parametrize("example", CONJUGATE, ids=[example.name for example in CONJUGATE])
+def test_a_conjugate_posterior_is_prior_times_likelihood_over_evidence(example: Example) -> None:
+    """Every constant is right, and the Jacobian is counted once."""
+    target, rows, theta = case(example)
+    posterior = _learned(example)
+    joint = Density(target, rows).log_density(theta)
+    np.testing.assert_allclose(target.log_posterior(posterior, theta), joint - posterior.log_evidence(), rtol=1e-9)
 
 
 @having("curvature")

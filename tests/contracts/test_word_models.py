@@ -10,9 +10,12 @@ import pytest
 
 from streaminfer.models import MODELS
 from streaminfer.models.checks import check
+from streaminfer.models.lda.bagged import Bagged
+from streaminfer.models.lda.documents import Documents
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel, DomainError, Model, WordModel, is_of_words
 from streaminfer.variational.lda.posterior import TopicsPosterior
+from tests.contracts.test_targets import assert_mean
 
 EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "lda": ("lda", {"field": "w", "topics": 4}),
@@ -138,3 +141,34 @@ def test_it_reads_documents_and_its_posterior_predicts_them(example: str) -> Non
     found = posterior.predict(batch)
     np.testing.assert_allclose(found["topics"].sum(axis=1), 1.0, rtol=1e-12)
     assert found["words"].tolist() == [3.0, 0.0, 0.0], "x and never are not in the posterior"
+
+
+def _topics_and_documents() -> tuple[np.ndarray, Bagged]:
+    topics = np.array([[[0.7, 0.2, 0.1], [0.05, 0.15, 0.8]]])
+    return topics, Bagged((b"a",), Documents.of([{0: 6.0}] * 20_000))
+
+
+def test_simulated_documents_have_the_moments_of_mixtures_of_topics() -> None:
+    """E c_w = L m_w, and E c_v c_w - [v = w] c_w = L (L - 1) E (theta · beta_v) (theta · beta_w)."""
+    model, (topics, events) = build("lda-vocabulary"), _topics_and_documents()
+    (made,) = model.simulate(np.random.default_rng(1), {"topics": topics}, events)
+    assert made.labels == (b"a", b"never", "é".encode())
+    counts = np.zeros((events.documents.n, 3))
+    counts[made.documents.owners, made.documents.words] = made.documents.counts
+    np.testing.assert_array_equal(counts.sum(axis=1), events.documents.lengths)
+    mean = topics[0].mean(axis=0)
+    assert_mean(counts - 6 * mean, 0.0)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(3)
+    spread = (topics[0].T @ topics[0] / 2 - np.outer(mean, mean)) / (2 * model.alpha + 1)
+    assert_mean((pairs - 30 * (np.outer(mean, mean) + spread)).reshape(-1, 9), 0.0)
+    with pytest.raises(AssertionError):  # as if every word had topics of its own
+        assert_mean((pairs - 30 * np.outer(mean, mean)).reshape(-1, 9), 0.0)
+
+
+def test_documents_are_simulated_only_of_a_fixed_vocabulary_and_may_be_empty() -> None:
+    topics, _ = _topics_and_documents()
+    events = Bagged((b"a",), Documents.of([{}, {0: 2.0}, {}]))
+    with pytest.raises(ValueError, match="fixed vocabulary"):
+        build("lda").simulate(np.random.default_rng(1), {"topics": topics}, events)
+    (made,) = build("lda-vocabulary").simulate(np.random.default_rng(1), {"topics": topics}, events)
+    np.testing.assert_array_equal(made.documents.lengths, [0, 2, 0])

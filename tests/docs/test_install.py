@@ -11,7 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from streaminfer.cli import _parser
+from streaminfer.cli import parser_of
 from tests.brokers.__main__ import advice
 
 ROOT = Path(__file__).parents[2]
@@ -60,5 +60,5 @@ def test_what_a_broker_to_try_things_on_advises_can_be_done() -> None:
     commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("streaminfer ")]
     assert [command[0] for command in commands] == ["topics", "up", "snapshot"]
     for command in commands:
-        options = _parser().parse_args(command)
+        options = parser_of().parse_args(command)
         assert (ROOT / options.spec).exists()

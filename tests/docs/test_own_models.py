@@ -31,7 +31,7 @@ from streaminfer.models.model import (
 from streaminfer.variational import base
 from streaminfer.variational.methods import coordinate_ascent
 from tests.contracts import test_approximate_models as approximate
-from tests.contracts import test_model_posteriors, test_model_priors, test_model_rows, test_models
+from tests.contracts import test_model_posteriors, test_model_priors, test_model_rows, test_models, test_simulating
 from tests.docs.pages import PAGES
 from tests.models.examples import Example, build
 
@@ -53,7 +53,7 @@ EXAMPLES = [
     Example("skewed-waiting", WAITING, {"field": "minutes", "prior": {"shape": 0.5, "rate": 20}}, _times),
 ]
 """Conjugate models: one of yours goes here, and all checks of `CONTRACT` run on it."""
-CONTRACT = [test_models, test_model_rows, test_model_priors, test_model_posteriors]
+CONTRACT = [test_models, test_model_rows, test_model_priors, test_model_posteriors, test_simulating]
 LATENT_EXAMPLES = [
     Example("visits", VISITS, {"field": "k"}, _customers),
     Example("skewed-visits", VISITS, {"field": "k", "prior": PRIOR}, _customers),

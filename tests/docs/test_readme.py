@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streaminfer.cli import _parser
+from streaminfer.cli import parser_of
 from streaminfer.models import MODELS
 from streaminfer.spec import json_schema
 from tests.docs.pages import PAGES, ROOT
@@ -17,7 +17,7 @@ def test_it_is_short() -> None:
 
 
 def test_it_names_every_command_and_every_model() -> None:
-    (commands,) = (action.choices for action in _parser()._actions if isinstance(action.choices, dict))
+    (commands,) = (action.choices for action in parser_of()._actions if isinstance(action.choices, dict))
     rows = [line for line in README.splitlines() if line.startswith("| `")]
     for name in commands:
         assert any(row.startswith((f"| `{name} ", f"| `{name}` ")) for row in rows), name

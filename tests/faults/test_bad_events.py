@@ -107,6 +107,7 @@ def listed(programs: Programs, mixture: Mixture, url: str, *more: str) -> list[d
     return programs.run("dead-letters", mixture.spec, "--json", "--bus", url, *more).documents
 
 
+@kafka_later
 def test_bad_events_are_dead_letters_once_and_are_sent_again_once(
     programs: Programs, bus_url: str, mixture: Mixture
 ) -> None:

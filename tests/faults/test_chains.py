@@ -56,8 +56,12 @@ def write_spec(path: Path, method: str, **changes: Any) -> Path:
     if method == "sgrld":
         model = {"kind": "categorical", "field": "c", "categories": ["a", "b", "c"]}
     inference: dict[str, Any] = {"method": method, "chains": 2, "draws": 60, "snapshot_ms": 20, **changes}
-    if method.startswith("sg"):
+    if method.startswith("sg") or method == "subsampled_mh":
         inference |= {"minibatch": 16, "thin": 64, "warmup": 640}
+    if method == "poisson_mh":
+        inference |= {"thin": 1024, "warmup": 1024}
+    if method == "flymc":
+        inference |= {"thin": 16, "warmup": 160}
     document = {"name": path.stem, "data": {"partitions": 1}, "model": model, "inference": inference}
     path.write_text(json.dumps(document))
     return path
@@ -68,7 +72,7 @@ class Chains:
 
     def __init__(self, folder: Path, url: str, method: str, seed: int, kills: int) -> None:
         self._kills = kills
-        self.path = write_spec(folder / f"killed-{method}.yaml", method)
+        self.path = write_spec(folder / f"killed-{method.replace('_', '-')}.yaml", method)
         self.spec, self._random, self._folder = load_spec(self.path), random.Random(seed), folder
         self.rows = rows_of(method)
         self._stack = ExitStack()
@@ -82,7 +86,8 @@ class Chains:
         """About as many as a chain has in a segment."""
         settings = self.spec.sampling
         assert settings is not None
-        return 70 if settings.method.startswith("sg") else 2 * settings.draws * (settings.thin or 1)
+        many = settings.method in {"mh", "mala", "gibbs"}
+        return 2 * settings.draws * (settings.thin or 1) if many else 70
 
     def __enter__(self) -> Chains:
         return self
@@ -203,8 +208,9 @@ def killed(folder: Path, url: str, method: str, seed: int, kills: int) -> None:
         check(chains.spec, chains.rows, chains.draws())
 
 
-IN_EVERY_RUN = {"embedded": [("mh gibbs sgld",)], "kafka": [("sgld",)]}
-LATER = {"embedded": [("mala sghmc sgnht sgrld",)], "kafka": [("mh gibbs",), ("sgld",), ("mala sghmc sgnht sgrld",)]}
+IN_EVERY_RUN = {"embedded": [("mh gibbs sgld poisson_mh",)], "kafka": [("sgld",)]}
+OTHERS = ("mala sghmc sgnht sgrld subsampled_mh flymc",)
+LATER = {"embedded": [OTHERS], "kafka": [("mh gibbs poisson_mh",), ("sgld",), OTHERS]}
 
 
 def killed_side_by_side(folder: Path, url: str, methods: str, kills: int) -> None:

@@ -22,7 +22,7 @@ from streaminfer.bus.protocol import Output
 from streaminfer.runtime import names
 from streaminfer.spec import parse_spec
 from tests.faults.buses import params_with
-from tests.faults.programs import Programs, document
+from tests.faults.programs import Program, Programs, document
 
 N, J = 4000, 8
 FEATURES = ["a", "b", "c"]
@@ -97,6 +97,22 @@ def check(found: dict[str, Any], draws: int) -> None:
     assert ratio.max() < 0.1 + error / math.sqrt(2) * 1.2, ratio
 
 
+def check_combine(told: Program, found: dict[str, Any]) -> None:
+    """What `combine` says of two combiners. It corrects the average anew, with other proposals than the job's.
+
+    Both are worth a third of 10,000 proposals at least, so their means are 0.024 sd apart: 0.14 is 5.7 times that.
+    """
+    published = found["parameters"]["weights"]
+    assert [each["by"] for each in told.documents] == ["average", "gaussian"]
+    for each in told.documents:
+        assert (each["n_events"], each["refused"], each["compared_with"]["corrected"]) == (N, None, True)
+        assert [part["n_draws"] for part in each["subposteriors"]] == [400] * J
+        truth = each["compared_with"]["parameters"]["weights"]
+        assert (np.abs(np.subtract(truth["mean"], published["mean"])) < 0.14 * np.array(published["sd"])).all()
+        shift = np.abs(np.subtract(each["parameters"]["weights"]["mean"], truth["mean"])) / truth["sd"]
+        assert each["difference"]["shift"] == pytest.approx(shift.max())
+
+
 def run(programs: Programs, bus_url: str, split: str, **changes: Any) -> Path:
     path = write_spec(programs.folder, **changes)
     if split == "by key":
@@ -107,15 +123,18 @@ def run(programs: Programs, bus_url: str, split: str, **changes: Any) -> Path:
     return path
 
 
-IN_EVERY_RUN = {"embedded": [("by key",)], "kafka": [("by key",)]}
+IN_EVERY_RUN: dict[str, list[tuple[str]]] = {"embedded": [], "kafka": [("by key",)]}
+"""On the embedded bus, every version of killed processes is made again, and `combine` has its own tests."""
 LATER = {"embedded": [("in turn",), ("by key",)], "kafka": [("in turn",)]}
 
 
 @pytest.mark.parametrize(("bus_url", "split"), params_with(IN_EVERY_RUN), indirect=["bus_url"])
 def test_eight_subposteriors_give_the_posterior_of_all(programs: Programs, bus_url: str, split: str) -> None:
-    """And the same bus refuses another number of them."""
+    """`combine` finds the same posterior by the draws on the bus, and the bus refuses another number of parts."""
     path = run(programs, bus_url, split)
-    check(document(path, bus_url), 6_000)
+    found = document(path, bus_url)
+    check(found, 6_000)
+    check_combine(programs.run("combine", path, "--by", "average,gaussian", "--json", "--bus", bus_url), found)
     write_spec(programs.folder, subposteriors=4)
     refused = programs.run("up", path, "--until-idle", "--bus", bus_url, code=1)
     assert "inference.subposteriors is 8 in that spec and 4 in this one" in refused.err

@@ -13,7 +13,7 @@ from tests.faults.programs import Programs, children, document, n_events, open_f
 from tests.faults.watching import Watcher
 from tests.kafka_broker import LocalBroker, local_broker
 
-EVENTS = 12_000
+EVENTS = 6_000
 RECOVERY = 30.0
 """Seconds from the broker's return until the posterior moves again."""
 GROWTH = 8 << 20

@@ -10,7 +10,7 @@ from tests.faults.feeding import Feeder
 from tests.faults.programs import Programs, document, free_port, n_events, wait_for
 from tests.faults.watching import Watcher
 
-EVENTS = 12_000
+EVENTS, STEP = 6_000, 1_000
 PARTITIONS = 4
 
 
@@ -48,21 +48,21 @@ def test_one_worker_becomes_four_and_one_again(programs: Programs, bus_url: str)
 
     def absorb_more() -> None:
         nonlocal allowed
-        allowed += 2000
+        allowed += STEP
         feeder.allow(allowed)
         wait_for(lambda: n_events(spec, bus_url) >= allowed, f"{allowed} rows are absorbed")
 
     workers = [Worker(programs, spec, bus_url)]
     wait_for(lambda: shares(workers) == [4], "one worker has all partitions")
     absorb_more()
-    feeder.allow(allowed := allowed + 2000)
+    feeder.allow(allowed := allowed + STEP)
     workers += [Worker(programs, spec, bus_url) for _ in range(3)]
     wait_for(lambda: shares(workers) == [1, 1, 1, 1], "each of four workers has one partition")
     before = [worker.metric("events_total") for worker in workers]
     absorb_more()
     for worker, count in zip(workers, before, strict=True):
         assert worker.metric("events_total") > count, "a worker with a partition did nothing"
-    feeder.allow(allowed := allowed + 2000)
+    feeder.allow(allowed := allowed + STEP)
     for worker in workers[:3]:
         assert worker.program.end() == 0, worker.program.err
     wait_for(lambda: shares(workers[3:]) == [4], "the one that is left has all partitions")

@@ -58,19 +58,20 @@ class Embedded:
         return records.lines_of(written)
 
     def held(self, story: Story, path: Path) -> Lines:
-        with self._restored(path, Clock(LATER)) as bus:
+        with self._restored(story, path, Clock(LATER)) as bus:
             return records.lines_of(each for topic in written_topics(story.spec) for each in read_all(bus, topic))
 
     def continued(self, story: Story, path: Path) -> Lines:
         clock = Clock(LATER)
-        with self._restored(path, clock) as bus:
+        with self._restored(story, path, clock) as bus:
             return records.lines_of(Player(story, bus, clock, compacts=True).go_on())
 
     @contextmanager
-    def _restored(self, path: Path, clock: Clock) -> Iterator[EmbeddedBus]:
+    def _restored(self, story: Story, path: Path, clock: Clock) -> Iterator[EmbeddedBus]:
         with _folder() as folder:
             (folder / DATABASE).write_bytes(records.load(path))
             with EmbeddedBus(folder, clock=clock) as bus:
+                complete(bus, story)
                 yield bus
 
 
@@ -106,10 +107,17 @@ class Kafka:
         heads, *lines = records.load_lines(path)
         with self._open() as bus:
             restore(bus, heads, records.records_of(lines))
+            complete(bus, story)
             return records.lines_of(Player(story, bus, Clock(LATER)).go_on(), timestamps=False)
 
     def _open(self) -> KafkaBus:
         return KafkaBus(Address((self._address,), f"golden-{uuid.uuid4().hex[:12]}"))
+
+
+def complete(bus: Bus, story: Story) -> None:
+    """Makes the topics that there were not yet when the bus was written, as every service does when it starts."""
+    there = bus.topics()
+    bus.create([topic for topic in driving.topics(story.spec) if topic.name not in there])
 
 
 def restore(bus: Bus, heads: Iterable[dict[str, Any]], held: Iterable[Record]) -> None:

@@ -15,6 +15,7 @@ from streaminfer.bus.protocol import Partition
 from streaminfer.runtime import names
 from streaminfer.wire import increments
 from streaminfer.wire.events.formats import max_events
+from tests.faults.buses import kafka_later
 from tests.faults.programs import Programs, document
 
 EVENTS, CHANGE, N = 2096, 1600, 16
@@ -39,6 +40,7 @@ def sizes(path: Path, url: str) -> list[int]:
     return found
 
 
+@kafka_later
 def test_the_alarm_comes_and_the_posterior_forgets_from_there(programs: Programs, bus_url: str) -> None:
     """Counts near 5, then near 60, which are improbable under the prior too: however fresh a worker's base is."""
     rng = np.random.default_rng(4)

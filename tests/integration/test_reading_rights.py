@@ -73,7 +73,9 @@ def test_read_and_describe_are_enough(
         assert (found.n_events, found.counts.n_dead_lettered) == (90, 10)
         with pytest.raises(BusError, match="'orders': this user may not see its settings"):
             bus.publish([Output("orders", b"{}")])
-        assert set(bus.topics()) == {"reader.increments", "reader.posterior", "reader.dead-letters"}
+        assert set(bus.topics()) == {
+            f"reader.{each}" for each in ("increments", "posterior", "dead-letters", "metrics", "health")
+        }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     programs = Programs(tmp_path)

@@ -36,7 +36,8 @@ def test_registration_is_idempotent_and_readers_find_it(registry: Registry, bus:
     first = schemas.prepare(spec, bus)
     assert first == schemas.prepare(spec, bus)
     assert {f"twice.{topic}-value": [id_] for topic, id_ in first.registered.items()} == {
-        subject: registry.ids(subject) for subject in ("twice.increments-value", "twice.posterior-value")
+        f"twice.{topic}-value": registry.ids(f"twice.{topic}-value")
+        for topic in ("increments", "posterior", "metrics", "health")
     }
     assert schemas.look_up(spec, bus, ["posterior"]).registered == {"posterior": first.registered["posterior"]}
 
@@ -85,11 +86,13 @@ def test_topics_show_subject_id_and_status(registry: Registry, told: Programs) -
     EmbeddedBus(told.folder / "bus").close()
     header, *lines = told.run("topics", path, "--bus", url).out.splitlines()
     assert header.split()[-2:] == ["schema_id", "schema"]
-    assert [line.endswith("not registered") for line in lines] == [False, True, True, False]
+    assert [line.endswith("not registered") for line in lines] == [False, True, True, False, True, True]
     rows = told.run("topics", path, "--apply", "--json", "--bus", url).documents
-    assert [row["subject"] for row in rows] == [None, "shown.increments-value", "shown.posterior-value", None]
-    assert [row["schema"] for row in rows] == [None, "registered", "registered", None]
-    assert [[row["schema_id"]] for row in rows[1:3]] == [registry.ids(row["subject"]) for row in rows[1:3]]
+    told_of = ["increments", "posterior", "metrics", "health"]
+    assert [row["subject"] for row in rows if row["schema"]] == [f"shown.{each}-value" for each in told_of]
+    assert [row["schema"] for row in rows] == [None, "registered", "registered", None, "registered", "registered"]
+    with_schema = [row for row in rows if row["schema"]]
+    assert [[row["schema_id"]] for row in with_schema] == [registry.ids(row["subject"]) for row in with_schema]
 
 
 def test_a_reader_says_what_is_wrong_with_the_registry(told: Programs, tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_switched_on_and_off_in_the_life_of_a_posterior(registry: Registry, told
 
     del told.environment[URL]
     lost = told.run("run", "master", path, "--bus", url, code=1)
-    assert f"schema id {given} is not the 7 or 9 of this topic" in lost.err
+    assert f"schema id {given} is not the 7 or 9 or 12 or 17 of this topic" in lost.err
     assert "with a schema registry that is not set here" in lost.err
     told.environment[EARLIER] = f"posterior={given}"
     told.run(*up)

@@ -14,7 +14,7 @@ from streaminfer.models.targets import TARGETS, mode
 from streaminfer.models.targets.density import Density
 from streaminfer.sampling.gradients import preconditioning, tuning
 from streaminfer.sampling.gradients.minibatches import Random
-from streaminfer.sampling.kernels import gibbs, mala, mh, sgld
+from streaminfer.sampling.kernels import flymc, gibbs, mala, mh, sgld
 from tests.sampling.joint import Kernel, z_scores
 from tests.sampling.simulating import KINDS, World, world
 
@@ -51,8 +51,22 @@ def _gibbs(scan: gibbs.Scan) -> Kernel:
     return move
 
 
+def _flymc(update: str) -> Kernel:
+    """Brightness is drawn with the data, given theta, so each transition begins with an exact draw of it."""
+    rule = flymc.Update(update, 0.4)
+
+    def move(density: Density, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        bounds = flymc.bound(density, np.full(density.n, 1.5))
+        state = flymc.init(density, bounds, theta, 0.7, rng)
+        return flymc.steps(density, bounds, state, rng, 3, rule, preconditioning.none(len(theta)))[0].walk.position
+
+    return move
+
+
 def kernel(name: str, made: World) -> Kernel:
     return {
+        "flymc": lambda: _flymc("implicit"),
+        "explicit-flymc": lambda: _flymc("explicit"),
         "mh": lambda: _mh(made),
         "mala": lambda: _mala(made),
         "gibbs": lambda: _gibbs("systematic"),
@@ -62,7 +76,11 @@ def kernel(name: str, made: World) -> Kernel:
 
 LATENT = ("logistic_regression", "probit_regression", "gaussian_mixture")
 """Kinds with several blocks, whose order may be drawn; the others have one."""
-SLOW = {(name, kind) for name in ("mh", "mala") for kind in KINDS} - {
+BOUNDED = ("logistic_regression", "probit_regression")
+"""Kinds with lower bounds."""
+SLOW = {(name, kind) for name in ("mh", "mala", "flymc", "explicit-flymc") for kind in KINDS} - {
+    ("flymc", "logistic_regression"),
+    ("explicit-flymc", "probit_regression"),
     ("mh", "logistic_regression"),
     ("mala", "logistic_regression"),
     ("mala", "linear_regression"),
@@ -70,8 +88,9 @@ SLOW = {(name, kind) for name in ("mh", "mala") for kind in KINDS} - {
 CELLS = [
     pytest.param(name, kind, id=f"{name}-{kind}", marks=[pytest.mark.long] if (name, kind) in SLOW else [])
     for kind in KINDS
-    for name in ("mh", "mala", "gibbs", "random-gibbs")
+    for name in ("mh", "mala", "gibbs", "random-gibbs", "flymc", "explicit-flymc")
     if name != "random-gibbs" or kind in LATENT
+    if "flymc" not in name or kind in BOUNDED
 ]
 
 

@@ -11,7 +11,7 @@ from streaminfer.models.checks import check
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import packing, setting_up
-from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.prepared import Prepared, of_data
 from streaminfer.sampling.randomness import Key
 from streaminfer.spec import Spec, parse_spec
 
@@ -35,6 +35,14 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     *(("gaussian_mixture", method, {"batches": "shuffled"}) for method in ("sgld", "sghmc", "sgnht")),
     *((kind, "sgrld", more) for kind in ("categorical", "lda") for more in ({}, {"batches": "shuffled"})),
     ("lda", "sgrld", {"transition": "euler"}),
+    ("logistic_regression", "flymc", {}),
+    ("logistic_regression", "flymc", {"proposal": "langevin", "bound": {"tune": "none", "update": "explicit"}}),
+    ("logistic_regression", "poisson_mh", {}),
+    ("logistic_regression", "poisson_mh", {"control_variates": 0, "adapt": "always"}),
+    ("poisson", "subsampled_mh", {"minibatch": 8}),
+    ("logistic_regression", "subsampled_mh", {"minibatch": 8, "test": {"rule": "bernstein", "growth": 1}}),
+    ("logistic_regression", "sgld", {"correct": {}, "step": {"size": 0.5}}),
+    ("gaussian_mixture", "sgld", {"correct": {}}),
 ]
 
 
@@ -44,17 +52,17 @@ def spec_of(kind: str, method: str, more: dict[str, Any]) -> Spec:
     return parse_spec({"name": "demo", "model": MODELS[kind], "inference": said})
 
 
-def prepared(spec: Spec, setup: setting_up.Setup | None = None) -> Prepared:
+def prepared(spec: Spec, setup: setting_up.Setup | None = None, events: list[dict[str, Any]] = EVENTS) -> Prepared:
     """All anew, as another process would have it; `setup` is what was committed."""
     target, settings, reading = spec.target, spec.sampling, reading_of(spec.target)
     assert settings is not None
-    rows = reading.rows(target, check(spec.fields, EVENTS).events)
+    rows = reading.rows(target, check(spec.fields, events).events)
     density = reading.density(target, np.ascontiguousarray(rows), 1.0)
     if setup is None:
         setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps"))
     else:
         setup = packing.unflatten(setting_up.blank(density, settings), packing.flatten(setup))
-    return Prepared(density, settings, Key(settings.seed, "steps"), setup, anchored(density, setup))
+    return Prepared(density, settings, Key(settings.seed, "steps"), setup, of_data(density, settings, setup))
 
 
 @pytest.mark.parametrize(("kind", "method", "more"), CASES)

@@ -14,6 +14,7 @@ from streaminfer.models.targets.density import Density
 from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.gradients.estimates import Gradients
 from streaminfer.sampling.gradients.minibatches import Minibatches, Random, Shuffled
+from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.gradients.schedule import Schedule
 from streaminfer.sampling.kernels import sgld
 from streaminfer.sampling.kernels.chain import Dynamics
@@ -78,17 +79,17 @@ def test_shuffled_epochs_are_another_chain_with_less_variance() -> None:
     assert not agrees(found, stationary(eps, 1.0, noise), 0.05)
 
 
-def _mutant_noise(position: np.ndarray, gradient: np.ndarray, noise: np.ndarray, size: float, by: object) -> np.ndarray:
-    return position + 0.5 * size * gradient + size * noise
+def _deviation_of_a_step(noise: np.ndarray, size: np.ndarray, by: Preconditioner) -> np.ndarray:
+    return size * by.spread(noise)
 
 
-def _mutant_half(position: np.ndarray, gradient: np.ndarray, noise: np.ndarray, size: float, by: object) -> np.ndarray:
-    return position + size * gradient + math.sqrt(size) * noise
+def _without_the_half(position: np.ndarray, force: np.ndarray, spread: np.ndarray, size: float) -> np.ndarray:
+    return position + size * force + spread
 
 
-@pytest.mark.parametrize("mutant", [_mutant_noise, _mutant_half])
-def test_mutants_of_the_step_disagree(mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sgld, "step", mutant)
+@pytest.mark.parametrize(("name", "mutant"), [("_spread", _deviation_of_a_step), ("_moved", _without_the_half)])
+def test_mutants_of_the_step_disagree(name: str, mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sgld, name, mutant)
     density = gaussian(1.0, 4)
     found = moment(run(dynamics(density, Random(density.n, 4), 0.5), 4000) ** 2)
     assert not agrees(found, stationary(0.5, 1.0, 1.0), 0.1)

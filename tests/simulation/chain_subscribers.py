@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.pooled.shown import Fixed
 from streaminfer.sampling.segments import Segment
-from streaminfer.sampling.units import Unit
+from streaminfer.sampling.units import Spans, Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.draws import Assembler, Place
@@ -24,6 +25,7 @@ from tests.simulation.undisturbed import Undisturbed
 
 if TYPE_CHECKING:
     from tests.simulation.sampler_world import SamplerWorld
+    from tests.simulation.world import World
 
 
 class ChainSubscriber:
@@ -56,11 +58,7 @@ class ChainSubscriber:
             self._check_shown(snapshot)
 
     def _rows_of(self, segment: Segment) -> Matrix:
-        found = []
-        for span in segment.spans:
-            log = self._world.broker.log(Partition(self._world.data, span.partition))
-            found += [value_of(each) for each in log.records if span.start <= each.offset < span.end]
-        return np.array([[value] for value in found if value is not None], dtype=np.float64).reshape(-1, 1)
+        return rows_of(self._world, segment.spans)
 
     def frontier(self) -> object:
         return self._reached
@@ -166,7 +164,17 @@ class ChainSubscriber:
             raise Wrong(f"version {snapshot.version} is of {dict(snapshot.frontier.positions)}, not {ends}")
 
 
-def value_of(record: Record) -> float | None:
+def rows_of(world: World, spans: Spans) -> Matrix:
+    """The target's rows of the good events of some spans, by partition and then by position."""
+    fields, found = [field.name for field in world.spec.fields], []
+    for span in spans:
+        log = world.broker.log(Partition(world.data, span.partition))
+        found += [_numbers(each, fields) for each in log.records if span.start <= each.offset < span.end]
+    good = [numbers for numbers in found if numbers is not None]
+    return np.asarray(world.spec.target.rows(np.array(good, dtype=np.float64).reshape(-1, len(fields))))
+
+
+def _numbers(record: Record, fields: Sequence[str]) -> list[float] | None:
     """None of a bad event."""
-    value = json.loads(record.value or b"{}").get("x")
-    return None if isinstance(value, str) else float(value)
+    values = json.loads(record.value or b"{}")
+    return None if isinstance(values.get("x"), str) else [float(values[name]) for name in fields]

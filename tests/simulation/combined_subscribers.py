@@ -19,12 +19,11 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.pooled.gathering import Gathering
 from streaminfer.sampling.pooled.shown import Fixed, Part
-from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Spans, Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.draws import Assembler
-from tests.simulation.chain_subscribers import value_of
+from tests.simulation.chain_subscribers import rows_of
 from tests.simulation.subscribers import Wrong
 
 if TYPE_CHECKING:
@@ -156,10 +155,4 @@ class CombinedSubscriber:
         return made
 
     def _rows(self, subposterior: int, segment: int) -> Matrix:
-        """The good events of a segment, by partition and then by position."""
-        found = []
-        of = Segment(segment, self._fixed[subposterior, segment])
-        for span in of.spans:
-            log = self._world.broker.log(Partition(self._world.data, span.partition))
-            found += [value_of(each) for each in log.records if span.start <= each.offset < span.end]
-        return np.array([[value] for value in found if value is not None], dtype=np.float64).reshape(-1, 1)
+        return rows_of(self._world, self._fixed[subposterior, segment])

@@ -76,7 +76,7 @@ class TwoSegments(_WithShard):
 
 class _Credulous(Asker):
     def poll(self, timeout: float) -> dict[int, Answer] | None:
-        for answer in self._reader.poll(timeout).answers:
+        for _, answer, _ in self._reader.poll(timeout):
             self._newest[answer.subposterior] = answer
         question: Question | None = self._open
         if question is None:

@@ -33,6 +33,11 @@ from tests.simulation.world import MASTER_METRICS, METRICS_REGISTRY, SESSION, Ch
 
 FIRST, EVENTS = 12, 40
 """Events before the first turn, and in the end: by growth they make two segments or three."""
+THIN = {"mh": 2, "gibbs": 1, "sgld": 24, "subsampled_mh": 24, "flymc": 8}
+"""Steps from one draw to the next of the methods that are simulated: some draws for each block."""
+BERNOULLI = {"kind": "bernoulli", "field": "x"}
+LOGISTIC = {"kind": "logistic_regression", "features": ["x"], "target": "y"}
+"""Its events can be bright."""
 SAMPLER_METRICS = SamplerMetrics(METRICS_REGISTRY, "simulation")
 
 
@@ -140,7 +145,7 @@ class SamplerWorld(World):
         self.broker.append(outputs, commit=True)
 
     def event(self, value: int) -> dict[str, Any]:
-        return {"x": int(value % 3 == 0)}
+        return {"x": int(value % 3 == 0), "y": int(value % 4 == 0)}
 
     def _output(self, value: bytes) -> Output:
         return Output(self.data, value, partition=self.rng.randrange(self.spec.data.partitions))
@@ -192,12 +197,12 @@ class SamplerWorld(World):
 
 
 def _spec(rng: random.Random) -> Spec:
-    method = rng.choice(["mh", "gibbs", "sgld"])
+    method = rng.choice(list(THIN))
     inference: dict[str, Any] = {
         "method": method,
         "chains": 2,
         "draws": rng.choice([4, 20]),
-        "thin": {"mh": 2, "gibbs": 1, "sgld": 24}[method],
+        "thin": THIN[method],
         "warmup": rng.choice([0, 5]),
         "seed": rng.choice([0, 7]),
         "segment": {"growth": 1.5},
@@ -205,11 +210,13 @@ def _spec(rng: random.Random) -> Spec:
     }
     if method == "sgld":
         inference |= {"minibatch": 4, "step": {"size": 0.1}, "batches": rng.choice(["random", "shuffled"])}
+    if method == "subsampled_mh":
+        inference |= {"minibatch": 4, "test": {"rule": "t", "error": rng.choice([0.01, 0.2])}}
     return parse_spec(
         {
             "name": "simulated",
             "data": {"partitions": rng.randint(1, 2)},
-            "model": {"kind": "bernoulli", "field": "x"},
+            "model": LOGISTIC if method == "flymc" else BERNOULLI,
             "inference": inference,
         }
     )

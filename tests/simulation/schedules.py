@@ -9,12 +9,21 @@ import pytest
 from tests.simulation.subscribers import Wrong
 
 PART = 500
+LONGEST_S = 2400.0
+"""For a part of the long run, in the slowest of the worlds."""
 
 
-def in_parts(begin: int, end: int) -> pytest.MarkDecorator:
-    """Runs a test once for each part of the seeds from `begin` to `end`."""
-    parts = [range(first, min(first + PART, end)) for first in range(begin, end, PART)]
-    return pytest.mark.parametrize("seeds", parts, ids=[f"{part.start}-{part.stop}" for part in parts])
+def schedules(every_run: int, in_all: int, part: int = PART) -> pytest.MarkDecorator:
+    """Runs a test once for each part of the `seeds` up to `in_all`; from `every_run` on only in the long run."""
+    later = (pytest.mark.long, pytest.mark.timeout(LONGEST_S))
+    return pytest.mark.parametrize(
+        "seeds",
+        [
+            pytest.param(seeds, marks=marks, id=f"{seeds.start}-{seeds.stop}")
+            for begin, end, size, marks in ((0, every_run, part, ()), (every_run, in_all, PART, later))
+            for seeds in (range(first, min(first + size, end)) for first in range(begin, end, size))
+        ],
+    )
 
 
 def shows_a_bug(

@@ -8,11 +8,11 @@ import pytest
 
 from streaminfer.bus.sqlite import groups
 from streaminfer.variational.snapshot import Snapshot
-from tests.simulation.schedules import shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.subscribers import Wrong
 from tests.simulation.world import Services, World
 
-SCHEDULES = 200
+SCHEDULES, LONG_SCHEDULES = 100, 1000
 FOUND_WITHIN = 300
 WITHIN = 30.0
 MONTH = 30 * 86_400.0
@@ -55,8 +55,9 @@ def _play(seed: int) -> None:
     SteppedWorld(seed, Services()).run()
 
 
-def test_schedules() -> None:
-    for seed in range(SCHEDULES):
+@schedules(SCHEDULES, LONG_SCHEDULES)
+def test_schedules(seeds: range) -> None:
+    for seed in seeds:
         _play(seed)
 
 

@@ -6,31 +6,25 @@ import pytest
 
 from streaminfer.runtime.service import Fatal
 from tests.simulation.disturbed import FromThePrior, LockedOut, Trusting, play
-from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.world import EVENTS, Services
 
-SCHEDULES = 250
+SCHEDULES = 125
 LONG_SCHEDULES = 1000
-WINDOWS = 100
+WINDOWS, LONG_WINDOWS = 40, 500
 
 
-@in_parts(0, SCHEDULES)
+@schedules(SCHEDULES, LONG_SCHEDULES)
 def test_schedules(seeds: range) -> None:
     for seed in seeds:
         play(seed)
 
 
-@pytest.mark.long
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-def test_more_schedules(seeds: range) -> None:
-    for seed in seeds:
-        play(seed)
-
-
+@schedules(WINDOWS, LONG_WINDOWS)
 @pytest.mark.parametrize("forget", [{"window_events": 9}, {"window_seconds": 9.0}], ids=str)
-def test_schedules_of_windows(forget: dict[str, float]) -> None:
+def test_schedules_of_windows(forget: dict[str, float], seeds: range) -> None:
     """Junk among their panes, too."""
-    for seed in range(WINDOWS):
+    for seed in seeds:
         assert play(seed, forget=forget).n_events == EVENTS
 
 

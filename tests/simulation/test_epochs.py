@@ -9,29 +9,23 @@ from streaminfer.variational import tree
 from streaminfer.variational.increment import Pane
 from streaminfer.variational.tree import Tree
 from tests.simulation.epochs_world import play
-from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.world import EVENTS
 
 METHODS = ["svi", "memoized"]
-SCHEDULES = 40
+SCHEDULES = 25
 LONG_SCHEDULES = 2000
+FOUND_WITHIN = 40
 
 
+@schedules(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("method", METHODS)
-def test_schedules(method: str) -> None:
-    found = [play(seed, method) for seed in range(SCHEDULES)]
+def test_schedules(method: str, seeds: range) -> None:
+    found = [play(seed, method) for seed in seeds]
     assert max(each.n_events for each in found) == EVENTS
     assert any(each.counts.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
     late = [each for each in found if any(each.frontier.positions[p] > end for p, end in each.frontier.ends.items())]
-    assert 5 < len(late) < SCHEDULES, "data came late in all schedules, or in none"
-
-
-@pytest.mark.long
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-@pytest.mark.parametrize("method", METHODS)
-def test_more_schedules(method: str, seeds: range) -> None:
-    for seed in seeds:
-        play(seed, method)
+    assert 3 < len(late) < len(seeds), "data came late in all schedules, or in none"
 
 
 def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,4 +38,4 @@ def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.
         return real(model, held, begin, Pane(old.n_events + batch.n_events, merged))
 
     monkeypatch.setattr(tree, "placed", kept)
-    shows_a_bug(lambda seed: play(seed, "memoized"), SCHEDULES, "counted twice")
+    shows_a_bug(lambda seed: play(seed, "memoized"), FOUND_WITHIN, "counted twice")

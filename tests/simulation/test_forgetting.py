@@ -12,7 +12,7 @@ from streaminfer.runtime.folding.restoring import Restored
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.service import Fatal
 from tests.made import changed
-from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.subscribers import Wrong
 from tests.simulation.world import EVENTS, Services, play
 
@@ -20,21 +20,14 @@ HALF_LIVES = [{"half_life_events": 6.0}, {"half_life_seconds": 9.0}]
 WINDOWS = [{"window_events": 7}, {"window_events": 100}, {"window_seconds": 9.0}]
 """Seven positions, each in a pane of its own; panes of two positions that are never full; and time."""
 KINDS = [*HALF_LIVES, *WINDOWS]
-SCHEDULES = 100
+SCHEDULES = 50
 LONG_SCHEDULES = 5000
 FOUND_WITHIN = 250
 
 
+@schedules(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("forget", KINDS, ids=str)
-def test_schedules(forget: dict[str, float]) -> None:
-    for seed in range(SCHEDULES):
-        assert play(seed, forget=forget).n_events == EVENTS
-
-
-@pytest.mark.long
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-@pytest.mark.parametrize("forget", KINDS, ids=str)
-def test_more_schedules(forget: dict[str, float], seeds: range) -> None:
+def test_schedules(forget: dict[str, float], seeds: range) -> None:
     for seed in seeds:
         assert play(seed, forget=forget).n_events == EVENTS
 

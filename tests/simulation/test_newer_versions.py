@@ -12,11 +12,11 @@ from streaminfer.runtime import names
 from streaminfer.runtime.folding import restoring
 from streaminfer.runtime.service import Fatal
 from streaminfer.wire.snapshots import MANIFEST
-from tests.simulation.schedules import shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.subscribers import Wrong
 from tests.simulation.world import EVENTS, Process, World
 
-SCHEDULES = 100
+SCHEDULES, LONG_SCHEDULES = 50, 500
 FOUND_WITHIN = 200
 OF_TOMORROW = b"\0\0\0\0\x63of tomorrow"
 
@@ -63,8 +63,9 @@ class UpgradedWorld(World):
             raise Wrong("nobody noticed the newer version")
 
 
-def test_nobody_goes_on_below_a_newer_version() -> None:
-    for seed in range(SCHEDULES):
+@schedules(SCHEDULES, LONG_SCHEDULES)
+def test_nobody_goes_on_below_a_newer_version(seeds: range) -> None:
+    for seed in seeds:
         UpgradedWorld(seed).play()
 
 

@@ -11,11 +11,11 @@ from streaminfer.runtime import topic_identity
 from streaminfer.runtime.learning import worker
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.snapshot import Snapshot
-from tests.simulation.schedules import shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.subscribers import Subscriber, Wrong
 from tests.simulation.world import Process, World
 
-SCHEDULES = 100
+SCHEDULES, LONG_SCHEDULES = 50, 500
 FOUND_WITHIN = 100
 OLD = 28
 """The values of events of the old topic have fewer bits than this, those of the new one more."""
@@ -82,8 +82,9 @@ class RemadeWorld(World):
             raise Wrong("nobody noticed that the topic was made anew")
 
 
-def test_nothing_of_a_new_topic_is_learned() -> None:
-    for seed in range(SCHEDULES):
+@schedules(SCHEDULES, LONG_SCHEDULES)
+def test_nothing_of_a_new_topic_is_learned(seeds: range) -> None:
+    for seed in seeds:
         RemadeWorld(seed).play()
 
 

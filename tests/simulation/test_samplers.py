@@ -11,10 +11,9 @@ from streaminfer.sampling.pooled.shown import Shown
 from streaminfer.tables.draws import sampled
 from tests.simulation.planted_samplers import PLANTED
 from tests.simulation.sampler_world import play
-from tests.simulation.schedules import in_parts
-from tests.simulation.subscribers import Wrong
+from tests.simulation.schedules import schedules, shows_a_bug
 
-SCHEDULES, PART = 100, 50
+SCHEDULES, PART = 50, 25
 LONG_SCHEDULES = 5_000
 FOUND_WITHIN = 400
 """The rarest planted bug shows in more than 1 of 40 schedules: missing it by chance in so many has P < 1e-4."""
@@ -24,33 +23,14 @@ def _shown(seed: int) -> Shown:
     return sampled(play(seed)).shown
 
 
-def _play_all(seeds: range) -> None:
-    assert max(_shown(seed).segment for seed in seeds) > 0, "segments never grew: the schedules are too tame"
-
-
-@pytest.mark.parametrize("seeds", [range(first, first + PART) for first in range(0, SCHEDULES, PART)], ids=str)
+@schedules(SCHEDULES, LONG_SCHEDULES, PART)
 def test_schedules(seeds: range) -> None:
-    _play_all(seeds)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-def test_more_schedules(seeds: range) -> None:
-    _play_all(seeds)
+    assert max(_shown(seed).segment for seed in seeds) > 0, "segments never grew: the schedules are too tame"
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bug_is_found(name: str) -> None:
-    assert any(not _survives(seed, name) for seed in range(FOUND_WITHIN)), f"{name}: not found"
-
-
-def _survives(seed: int, name: str) -> bool:
-    try:
-        play(seed, PLANTED[name])
-    except Wrong:
-        return False
-    return True
+    shows_a_bug(lambda seed: play(seed, PLANTED[name]), FOUND_WITHIN)
 
 
 def test_a_schedule_repeats_itself() -> None:

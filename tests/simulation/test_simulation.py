@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.planted import PLANTED
-from tests.simulation.schedules import in_parts
+from tests.simulation.schedules import schedules
 from tests.simulation.subscribers import Wrong
 from tests.simulation.world import EVENTS, play
 
@@ -19,21 +19,11 @@ FOUND_WITHIN = 2000
 """The rarest planted bug shows in more than 1 of 100 schedules: missing it by chance in this many has P < 1e-8."""
 
 
-def _play_all(seeds: range) -> None:
+@schedules(SCHEDULES, LONG_SCHEDULES)
+def test_schedules(seeds: range) -> None:
     counted = [play(seed).n_events for seed in seeds]
     assert max(counted) == EVENTS
     assert min(counted) < EVENTS, "retention never overtook a reader: the schedules are too tame"
-
-
-@in_parts(0, SCHEDULES)
-def test_schedules(seeds: range) -> None:
-    _play_all(seeds)
-
-
-@pytest.mark.long
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-def test_more_schedules(seeds: range) -> None:
-    _play_all(seeds)
 
 
 @pytest.mark.parametrize("name", PLANTED)

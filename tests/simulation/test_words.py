@@ -10,55 +10,40 @@ from streaminfer.runtime.folding.master import Master
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.service import Fatal
 from streaminfer.tables.words import KeptWordBatches
-from streaminfer.variational.increment import Increment
 from streaminfer.variational.lda.batches import Batch
 from tests.simulation.epochs_world import play
-from tests.simulation.schedules import in_parts, shows_a_bug
+from tests.simulation.schedules import schedules, shows_a_bug
 from tests.simulation.subscribers import Wrong
-from tests.simulation.test_keyed import FirstShardOnly
+from tests.simulation.test_keyed import FirstShardOnly, RowNotPublished
 from tests.simulation.word_world import WordEpochsWorld, play_words
 from tests.simulation.world import EVENTS, Services
 
-SCHEDULES = 40
+SCHEDULES = 25
 LONG_SCHEDULES = 2000
 FOUND_WITHIN = 200
 
 
-def test_schedules() -> None:
-    counted = [play_words(seed).n_events for seed in range(SCHEDULES)]
+@schedules(SCHEDULES, LONG_SCHEDULES)
+def test_schedules(seeds: range) -> None:
+    counted = [play_words(seed).n_events for seed in seeds]
     assert max(counted) == EVENTS
     assert min(counted) < EVENTS, "retention never overtook a reader: the schedules are too tame"
-
-
-@pytest.mark.long
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-def test_more_schedules(seeds: range) -> None:
-    for seed in seeds:
-        play_words(seed)
 
 
 METHODS = ["svi", "memoized"]
 
 
+@schedules(SCHEDULES, LONG_SCHEDULES)
 @pytest.mark.parametrize("method", METHODS)
-def test_schedules_of_several_passes(method: str) -> None:
-    found = [play(seed, method, world_of=WordEpochsWorld) for seed in range(SCHEDULES)]
+def test_schedules_of_several_passes(method: str, seeds: range) -> None:
+    found = [play(seed, method, world_of=WordEpochsWorld) for seed in seeds]
     assert max(each.n_events for each in found) == EVENTS
     assert any(each.counts.n_lost for each in found), "retention never overtook a reader: the schedules are too tame"
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-@in_parts(SCHEDULES, LONG_SCHEDULES)
-@pytest.mark.parametrize("method", METHODS)
-def test_more_schedules_of_several_passes(method: str, seeds: range) -> None:
-    for seed in seeds:
-        play(seed, method, world_of=WordEpochsWorld)
-
-
 def test_a_visit_that_leaves_the_old_statistics_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Batch, "aligned", lambda self, _: np.zeros_like(self.statistics))
-    shows_a_bug(lambda seed: play(seed, "memoized", world_of=WordEpochsWorld), SCHEDULES, "counted twice")
+    shows_a_bug(lambda seed: play(seed, "memoized", world_of=WordEpochsWorld), FOUND_WITHIN, "counted twice")
 
 
 class _BatchNotWritten(Shard):
@@ -80,34 +65,15 @@ def test_a_batch_that_is_not_written_is_found() -> None:
     """By the master that is restored: it goes back to a snapshot that is whole, or finds none."""
     shows_a_bug(
         lambda seed: play(seed, "memoized", Services(master=BatchNotPublished), WordEpochsWorld),
-        SCHEDULES,
+        FOUND_WITHIN,
         "frontier shrank|events became|pass .* then|the batches on it are not those of the posterior's version",
         (Wrong, Fatal),
     )
 
 
-class _CleanTooEarly(Shard):
-    def _fold(self, increment: Increment) -> None:
-        super()._fold(increment)
-        row = (
-            self.table.rows.rows.get(increment.payload.keys.labels[0])
-            if increment.payload.keys and increment.payload.keys.labels
-            else None
-        )
-        if row is not None:
-            self.table.rows.dirty[row] = False
-
-
-class WordNotPublished(Master):
-    """Forgets that a word has changed."""
-
-    def _open_shard(self, partition: Partition) -> Shard:
-        return _CleanTooEarly(self._spec, self._bus, partition.index, self._metrics)
-
-
 PLANTED = {
     "the first shard only": Services(worker=FirstShardOnly),
-    "a change that is not published": Services(master=WordNotPublished),
+    "a change that is not published": Services(master=RowNotPublished),
 }
 
 

@@ -12,7 +12,7 @@ from streaminfer.models.targets.density import Density
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
 from streaminfer.sampling.chains.chain import Chain
-from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.prepared import Prepared, of_data
 from streaminfer.sampling.pooled import pooling
 from streaminfer.sampling.pooled.pooling import Pooled
 from streaminfer.sampling.randomness import Key
@@ -57,7 +57,7 @@ class Undisturbed:
         density = Density(self._spec.target, self._rows_of(segment))
         key = Key(self._settings.seed, "steps", 0, segment.number)
         setup = setting_up.all_at_once(density, self._settings, key, segment.number == 0)
-        fixed = anchored(density, setup)
+        fixed = of_data(density, self._settings, setup)
         self.n_events.append(density.n)
         for unit, before in self._through.items():
             of_unit = Key(self._settings.seed, "steps", unit, segment.number)

@@ -74,8 +74,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (document("lda", "sgrld", combine="average"), "subposteriors: must be 1 with the model lda: topics of different "
      "parts of the data have no common order; leave it out (got 4)"),
     (document("poisson", "svb", combine="average"), "combine: means nothing with the method svb, only with mh or mala "
-     "or gibbs or sgld or sghmc or sgnht or sgrld: leave it out (got {'by': 'average', 'draws': 1000, 'missing': "
-     "'wait', 'missing_seconds': 60.0})"),
+     "or gibbs or sgld or sghmc or sgnht or sgrld or subsampled_mh or poisson_mh or flymc: leave it out (got {'by': "
+     "'average', 'draws': 1000, 'missing': 'wait', 'missing_seconds': 60.0})"),
 ]  # fmt: skip
 
 

@@ -19,8 +19,9 @@ GIBBS = (
     "method, linger_ms, snapshot_ms, snapshot_events, forget, seed, chains, draws, thin, warmup, segment, "
     "subposteriors, combine, start, scan"
 )
-METHODS = "svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, sgnht, sgrld"
+METHODS = "svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, sgnht, sgrld, subsampled_mh, poisson_mh, flymc"
 SAMPLERS = "mh or mala or gibbs or sgld or sghmc or sgnht"
+ALL_SAMPLERS = f"{SAMPLERS} or sgrld or subsampled_mh or poisson_mh or flymc"
 FORGET = "half_life_events, half_life_seconds, window_events, window_seconds"
 KINDS = (
     "bernoulli, categorical, poisson, gaussian, linear_regression, logistic_regression, probit_regression, "
@@ -43,8 +44,8 @@ def _forget(value: Any) -> dict[str, Any]:
 
 CASES: list[tuple[dict[str, Any], str]] = [
     (document(modle={}), "modle: is not a known section; did you mean 'model'? known: name, data, model, "
-     "inference, key, drift (got {})"),
-    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, key, drift (got 1)"),
+     "inference, key, drift, monitor (got {})"),
+    (document(zzz=1), "zzz: is not a known section; known: name, data, model, inference, key, drift, monitor (got 1)"),
     (document(name=None), "name: is required: the prefix of every topic (got None)"),
     (document(name="Demo"), f"name: must be {NAMES} (got 'Demo')"),
     (document(name="demo\n"), f"name: must be {NAMES} (got 'demo\\n')"),
@@ -131,7 +132,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "(got 10001)"),
     (document(inference={"epochs": 2}), "inference.epochs: means nothing with the method svb, only with svi or "
      "memoized: leave it out (got 2)"),
-    (document(inference={"method": "memoized"}), f"inference.method: must be svb or {SAMPLERS} with the model poisson "
+    (document(inference={"method": "memoized"}), f"inference.method: must be svb or {SAMPLERS} or subsampled_mh with "
+     "the model poisson "
      "(got 'memoized')"),
     (_mixture(method="memoized", linger_ms=100), "inference.linger_ms: must be 0 with the method memoized, whose "
      "batches must be the same in every epoch: leave it out (got 100)"),
@@ -140,7 +142,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (_mixture(method="memoized", population=9), "inference.population: means nothing with the method memoized, only "
      "with svi or sgld or sghmc or sgnht: leave it out (got 9)"),
     (_mixture(method="memoized", forget={"half_life_events": 9}), "inference.forget: means nothing with the method "
-     f"memoized, only with svb or {SAMPLERS} or sgrld: leave it out (got {{'half_life_events': 9.0}})"),
+     f"memoized, only with svb or {ALL_SAMPLERS}: leave it out (got {{'half_life_events': 9.0}})"),
     (document(inference={"minibatch": 1_000_001}), "inference.minibatch: must be a whole number at least 1 and at most "
      "1000000 (got 1000001)"),
     (document(inference={"linger_ms": -1}), "inference.linger_ms: must be a whole number at least 0 and at most "
@@ -249,7 +251,7 @@ def test_not_a_mapping(given: object) -> None:
         parse_spec(given, "f")
     assert (
         str(caught.value)
-        == f"f: (file): must be a mapping with name, data, model, inference, key, drift (got {given!r})"
+        == f"f: (file): must be a mapping with name, data, model, inference, key, drift, monitor (got {given!r})"
     )
 
 
@@ -286,8 +288,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "no character": (b'name: "\\UFFFFFFFF"', "must be one YAML document: "),
     "sexagesimal": (b"name: 1" + b":0" * 300 + b".5", "must be one YAML document: "),
     "huge hexadecimal": (b"name: 0x" + b"f" * 5000, "must not hold a whole number of more than 4096 bits"),
-    "empty": (b"", "must be a mapping with name, data, model, inference, key, drift (got None)"),
-    "a list": (b"- name", "must be a mapping with name, data, model, inference, key, drift (got ['name'])"),
+    "empty": (b"", "must be a mapping with name, data, model, inference, key, drift, monitor (got None)"),
+    "a list": (b"- name", "must be a mapping with name, data, model, inference, key, drift, monitor (got ['name'])"),
     "too large": (GOOD.encode() + b"#" * (1 << 20), "must be at most 1048576 bytes (got '1048577 bytes or more')"),
 }
 

@@ -25,6 +25,7 @@ SAME = [
     {"inference": {"forget": None}},
     {"data": {"timestamp": "at"}},
     {"data": {"timestamp": None}},
+    {"monitor": {"share": 0.5, "estimands": ["rate"], "coverage": {"watch": 0.9}, "bdmc": {"datasets": 2}}},
     {"drift": None},
     {"drift": {}},
     {"drift": {"events_per_false_alarm": 5, "block_events": 7, "react": "report"}},

@@ -35,7 +35,7 @@ def test_defaults_of_every_model(kind: str) -> None:
     assert filled["model"] == expected
     data = {"format": "json", "partitions": 4, "topic": None, "fields": {}, "timestamp": None, **NO_SCHEMA}
     assert filled["data"] == data
-    assert list(filled) == ["name", "data", "model", "inference", "drift"]
+    assert list(filled) == ["name", "data", "model", "inference", "drift", "monitor"]
 
 
 @pytest.mark.parametrize("kind", SMALLEST)

@@ -74,11 +74,13 @@ def test_jax_derives_gradients_where_it_can_follow(kind_of: KindOf) -> None:
 
 def test_a_method_that_does_not_fit_is_told_with_those_that_do(kind_of: KindOf) -> None:
     assert line(given(kind_of(Densities), "sgld")) == (
-        "own.yaml: inference.method: must be mh with the model queue_models:Model: sgld needs gradient, which it does "
+        "own.yaml: inference.method: must be mh or subsampled_mh with the model queue_models:Model: "
+        "sgld needs gradient, which it does "
         "not have (got 'sgld')"
     )
     assert line(given(kind_of(Sloped), "gibbs")) == (
-        "own.yaml: inference.method: must be mh or mala or sgld or sghmc or sgnht with the model queue_models:Model: "
+        "own.yaml: inference.method: must be mh or mala or sgld or sghmc or sgnht or subsampled_mh with the model "
+        "queue_models:Model: "
         "gibbs needs blocks, which it does not have (got 'gibbs')"
     )
     assert line(given(kind_of(Densities), "mh", start="mode")) == (
@@ -120,8 +122,8 @@ def test_a_class_of_both_sorts_lists_all_its_methods(kind_of: KindOf) -> None:
     assert parsed(both, "svb", kind_of).sampling is None
     assert parsed(both, "mala", kind_of).sampling is not None
     assert line(given(kind_of(both), "svi")) == (
-        "own.yaml: inference.method: must be svb or mh or mala or sgld or sghmc or sgnht with the model "
-        "queue_models:Model (got 'svi')"
+        "own.yaml: inference.method: must be svb or mh or mala or sgld or sghmc or sgnht or subsampled_mh with "
+        "the model queue_models:Model (got 'svi')"
     )
 
 

@@ -63,7 +63,7 @@ def test_the_document_shows_the_filled_section() -> None:
         "seed": 0, "chains": 4, "draws": 10, "thin": None, "warmup": None, "segment": {"growth": 1.5},
         "subposteriors": 1, "combine": None, "start": "mode", "minibatch": 256, "batches": "random",
         "source": "segment", "population": None, "precondition": "rms", "control_variates": True,
-        "step": {"size": 0.001, "after": 1.0, "power": 0.0, "floor": 0.0},
+        "step": {"size": 0.001, "after": 1.0, "power": 0.0, "floor": 0.0}, "correct": None,
     }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import pytest
 from streaminfer.spec import parse_spec
 from tests.spec.sampled import MODELS, document, line, spec
 
-ALL = "mh or mala or gibbs or sgld or sghmc or sgnht or sgrld"
+ALL = "mh or mala or gibbs or sgld or sghmc or sgnht or sgrld or subsampled_mh or poisson_mh or flymc"
+SUBSETS = "subsampled_mh or poisson_mh"
 GRADIENTS = "sgld or sghmc or sgnht"
 ONCE = "with source: stream, whose events are seen once"
 SEGMENT = "leave it out, or use source: segment"
@@ -22,28 +23,66 @@ def of(kind: str, method: str, sections: dict[str, Any] | None = None, **inferen
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
-    (of("poisson", "sgrld"), "method: must be svb or mh or mala or gibbs or sgld or sghmc or sgnht with the model "
-     "poisson: sgrld needs concentration, which it does not have (got 'sgrld')"),
+    (of("poisson", "sgrld"), "method: must be svb or mh or mala or gibbs or sgld or sghmc or sgnht or "
+     "subsampled_mh with the model poisson: sgrld needs concentration, which it does not have (got 'sgrld')"),
     (of("gaussian_mixture", "sgrld"), "method: must be svb or svi or memoized or mh or mala or gibbs or sgld or sghmc "
-     "or sgnht with the model gaussian_mixture: sgrld needs counts, which it does not have (got 'sgrld')"),
+     "or sgnht or subsampled_mh with the model gaussian_mixture: sgrld needs counts, which it does not have "
+     "(got 'sgrld')"),
     (of("lda", "sgld"), "method: must be svb or svi or memoized or sgrld with the model lda: sgld needs gradient, "
      "which it does not have (got 'sgld')"),
     (of("lda", "mh"), "method: must be svb or svi or memoized or sgrld with the model lda: mh needs log_likelihood, "
      "which it does not have (got 'mh')"),
-    (of("poisson", "flymc"), "method: is not a known value; known: svb, svi, memoized, mh, mala, gibbs, sgld, sghmc, "
-     "sgnht, sgrld (got 'flymc')"),
+    (of("poisson", "flymc"), "method: must be svb or mh or mala or gibbs or sgld or sghmc or sgnht or subsampled_mh "
+     "with the model poisson: flymc needs lower_bound, which it does not have (got 'flymc')"),
+    (of("logistic_regression", "flymc", bound={"fraction": 0}), "bound.fraction: must be a number at "
+     "least 1e-09 and at most 1 (got 0)"),
+    (of("logistic_regression", "flymc", bound={"tune": "map"}), "bound.tune: is not a known value; known: mode, none "
+     "(got 'map')"),
+    (of("logistic_regression", "flymc", minibatch=9), "minibatch: means nothing with the method flymc, only with svb "
+     f"or svi or memoized or {GRADIENTS} or sgrld or subsampled_mh: leave it out (got 9)"),
+    (of("logistic_regression", "mh", proposal="langevin"), "proposal: means nothing with the method mh, only with "
+     "flymc: leave it out (got 'langevin')"),
     (of("poisson", "svb", chains=2), f"chains: means nothing with the method svb, only with {ALL}: leave it out "
      "(got 2)"),
     (of("poisson", "svb", step={"size": 0.1}), f"step: means nothing with the method svb, only with svi or mh or mala "
-     f"or {GRADIENTS} or sgrld: leave it out (got {{'size': 0.1}})"),
+     f"or {GRADIENTS} or sgrld or {SUBSETS} or flymc: leave it out (got {{'size': 0.1}})"),
     (of("poisson", "gibbs", minibatch=9), "minibatch: means nothing with the method gibbs, only with svb or svi or "
-     f"memoized or {GRADIENTS} or sgrld: leave it out (got 9)"),
+     f"memoized or {GRADIENTS} or sgrld or subsampled_mh: leave it out (got 9)"),
     (of("poisson", "gibbs", step={"size": 0.1}), "step: means nothing with the method gibbs, only with svi or mh or "
-     f"mala or {GRADIENTS} or sgrld: leave it out (got {{'size': 0.1}})"),
+     f"mala or {GRADIENTS} or sgrld or {SUBSETS} or flymc: leave it out (got {{'size': 0.1}})"),
     (of("poisson", "gibbs", step={"sise": 0.1}), "step.sise: is not a known key; known: tau, kappa, constant "
      "(got 0.1)"),
     (of("poisson", "mh", max_staleness=2), "max_staleness: means nothing with the method mh, only with svb or svi or "
      "memoized: leave it out (got 2)"),
+    (of("poisson", "poisson_mh"), "method: must be svb or mh or mala or gibbs or sgld or sghmc or sgnht or "
+     "subsampled_mh with the model poisson: poisson_mh needs derivative_bounds, which it does not have "
+     "(got 'poisson_mh')"),
+    (of("poisson", "subsampled_mh", test={"rule": "bernstein"}), "test.rule: needs derivative_bounds and ascent, and "
+     "the model has no derivative_bounds: use the rule t (got 'bernstein')"),
+    (of("poisson", "sgld", correct={"rule": "hoeffding"}), "correct.rule: needs derivative_bounds and ascent, and the "
+     "model has no derivative_bounds: use the rule t (got 'hoeffding')"),
+    (of("poisson", "subsampled_mh", control_variates=1), "control_variates: must be 0, as the model has no "
+     "derivative_bounds, which an expansion at the mode needs: leave it out (got 1)"),
+    (of("poisson", "sgld", correct={"order": 2}), "correct.order: must be 0, as the model has no derivative_bounds, "
+     "which an expansion at the mode needs: leave it out (got 2)"),
+    (of("probit_regression", "subsampled_mh", control_variates=0, test={"rule": "hoeffding"}), "control_variates: must "
+     "be 1 or 2 with hoeffding, as the first of the model's derivative_bounds is None: set it (got 0)"),
+    (of("probit_regression", "poisson_mh", control_variates=0), "control_variates: must be 1 or 2 with poisson_mh, as "
+     "the first of the model's derivative_bounds is None: set it (got 0)"),
+    (of("probit_regression", "poisson_mh", control_variates=True), "control_variates: must be 0, 1 or 2 with the "
+     "method poisson_mh: correct it (got True)"),
+    (of("poisson", "sgld", control_variates=1), "control_variates: must be true or false with the method sgld: correct "
+     "it (got 1)"),
+    (of("poisson", "subsampled_mh", control_variates=3), "control_variates: must be true or false (got 3)"),
+    *((of("poisson", "subsampled_mh", test={"error": error}), "test.error: must be a number above 0 and at most 0.5 "
+       f"(got {error!r})") for error in (0, 1, -0.1)),
+    (of("poisson", "subsampled_mh", test={"growth": 0.5}), "test.growth: must be a number at least 1 and at most 1e+06 "
+     "(got 0.5)"),
+    (of("poisson", "mh", test={"rule": "t"}), "test: means nothing with the method mh, only with subsampled_mh: leave "
+     "it out (got {'rule': 't', 'error': 0.01, 'growth': 2.0})"),
+    (of("logistic_regression", "poisson_mh", chi=0), "chi: must be a number at least 1e-06 and at most 1000 (got 0)"),
+    (of("poisson", "sgld", **STREAM, correct={"rule": "t"}), "correct: means nothing with source: stream, whose events "
+     f"are seen once: {SEGMENT} (got {{'rule': 't', 'error': 0.01, 'growth': 2.0, 'order': 0}})"),
     (of("poisson", "sgld", epochs=2), "epochs: means nothing with the method sgld, only with svi or memoized: leave it "
      "out (got 2)"),
     (of("poisson", "sgld", friction=2), "friction: means nothing with the method sgld, only with sghmc or sgnht: leave "
@@ -52,7 +91,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "(got 2.0)"),
     (of("poisson", "sgld", scan="random"), "scan: means nothing with the method sgld, only with gibbs: leave it out "
      "(got 'random')"),
-    (of("poisson", "sgld", adapt="always"), "adapt: means nothing with the method sgld, only with mh or mala: leave "
+    (of("poisson", "sgld", adapt="always"), "adapt: means nothing with the method sgld, only with mh or mala or "
+     f"{SUBSETS} or flymc: leave "
      "it out (got 'always')"),
     (of("categorical", "sgrld", source="stream"), f"source: means nothing with the method sgrld, only with {GRADIENTS}:"
      " leave it out (got 'stream')"),
@@ -93,7 +133,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (of("poisson", "sgld", step={"size": 0.1, "floor": 0.2}), "step.floor: must be at most step.size, as steps fall to "
      "it: lower it (got 0.2)"),
     (of("poisson", "sgld", step={"accept": 0.5}), "step.accept: means nothing with the method sgld, only with mh or "
-     "mala: leave it out (got 0.5)"),
+     f"mala or {SUBSETS} or flymc: leave it out (got 0.5)"),
     (of("categorical", "sgrld", step={"bias": 0.1}), "step.bias: means nothing with the method sgrld, only with "
      f"{GRADIENTS}: leave it out (got 0.1)"),
     (of("poisson", "mh", step={"bias": 0.1}), f"step.bias: means nothing with the method mh, only with {GRADIENTS}: "
@@ -114,8 +154,6 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "partitions of its own (got 5)"),
     (of("poisson", "mh", {"data": {"topic": "orders"}}, subposteriors=2), "subposteriors: must be 1 with data.topic, "
      "as the spec does not say how many partitions 'orders' has (got 2)"),
-    (of("poisson", "mh", subposteriors=2, forget={"window_seconds": 60}), "forget.window_seconds: must be "
-     "window_events with more than one subposterior, as each would cut by its own newest event (got 60.0)"),
     (of("poisson", "mh", chains=64, draws=2**20 + 1), "draws: must be at most 1048576 with 64 chains and 1 numbers in "
      "a draw, 67108864 numbers in all: set fewer draws or chains, and a larger thin (got 1048577)"),
     (of("gaussian", "mh", {"model": HEAVY}), "draws: must be at most 417 with 4 chains and 40200 numbers in a draw, "

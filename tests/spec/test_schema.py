@@ -63,13 +63,22 @@ SECTIONS: list[dict[str, Any]] = [
     *({"drift": {"react": {"half_life_events": 5, "for_events": value}}} for value in [None, 0, 1, 2.5, *WRONG]),
     *({"drift": {"react": {"half_life_events": value, "for_events": 5}}} for value in [None, 0, 0.5, *WRONG]),
     {"drift": {"react": {"half_life_events": 5, "for_events": 5, "until": 5}}},
+    *({"monitor": value} for value in [None, {}, *WRONG]),
+    *({"monitor": {key: value}}
+      for key in ("share", "events", "draws", "fresh_seconds", "bad_share", "coverage", "bdmc", "audit", "shrae")
+      for value in [None, 0.5, 10, 1e9, 2e9, *WRONG]),
+    *({"monitor": {"estimands": value}} for value in [None, ["y"], ["p", "p"], [1], *WRONG]),
+    *({"monitor": {part: {key: value}}}
+      for part, key in (("coverage", "watch"), ("coverage", "fail"), ("bdmc", "datasets"), ("bdmc", "temperatures"),
+                        ("bdmc", "events"), ("audit", "every_seconds"), ("audit", "every"))
+      for value in [None, 0.5, 2, 1e9, *WRONG]),
     *({"data": {"timestamp": value}} for value in [None, "at", "a.b", "a..b", *WRONG]),
     *({"name": value} for value in [None, "a", "a-b-9", "A", "9a", "a_b", "x" * 40, "x" * 41, *WRONG]),
     *({"model": value} for value in [None, {"kind": "lda"}, {"kind": None}, {"kind": ["poisson"]}, *WRONG]),
     {"extra": 1},
 ]  # fmt: skip
 
-SAMPLERS = ["mh", "mala", "gibbs", "sgld", "sghmc", "sgnht"]
+SAMPLERS = ["mh", "mala", "gibbs", "sgld", "sghmc", "sgnht", "subsampled_mh"]
 SAMPLED: list[dict[str, Any]] = [
     *({"inference": {"method": method, key: value}}
       for method in SAMPLERS
@@ -84,6 +93,10 @@ SAMPLED: list[dict[str, Any]] = [
       for value in [None, 0.5, 2, *WRONG]),
     *({"inference": {"method": "mh", key: value}}
       for key in ("adapt", "step") for value in [None, "always", {"accept": 0.3}, {"accept": 1}, {"size": 1}, *WRONG]),
+    *({"inference": {"method": "subsampled_mh", "test": {key: value}}}
+      for key in ("rule", "error", "growth", "order") for value in [None, "t", "hoeffding", 0.1, 1, 2, 0, *WRONG]),
+    *({"inference": {"method": "sgld", "correct": {key: value}}}
+      for key in ("rule", "error", "growth", "order") for value in [None, "t", 0.1, 1, 3, *WRONG]),
     *({"inference": {"method": "gibbs", "scan": value}} for value in [None, "systematic", "random", *WRONG]),
 ]  # fmt: skip
 

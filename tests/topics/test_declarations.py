@@ -19,7 +19,17 @@ from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.topics import declarations, formats, read
 from streaminfer.variational.methods import METHODS
-from streaminfer.wire import answers, draws, increments, panes, questions, sampler_states, snapshots
+from streaminfer.wire import (
+    answers,
+    beats,
+    draws,
+    increments,
+    measurements,
+    panes,
+    questions,
+    sampler_states,
+    snapshots,
+)
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())
@@ -55,14 +65,14 @@ def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> N
 def test_names_and_schema_ids_are_unique() -> None:
     ids = list({row["schema"]: row["schema_id"] for row in ROWS if row["schema"] != "none"}.values())
     ids += [row["schema_id"] for row in FORMATS]
-    ids += [each["schema_id"] for row in ROWS for each in row.get("earlier", [])]
+    ids += list({each["schema"]: each["schema_id"] for row in ROWS for each in row.get("earlier", [])}.values())
     assert len(set(ids)) == len(ids)
     assert len({row["name"] for row in ROWS}) == len(ROWS)
 
 
 def test_every_earlier_schema_is_declared() -> None:
     files = sorted(f"earlier/{path.name}" for path in (FOLDER / "earlier").glob("*"))
-    assert sorted(each["schema"] for row in ROWS for each in row.get("earlier", [])) == files
+    assert sorted({each["schema"] for row in ROWS for each in row.get("earlier", [])}) == files
 
 
 def test_topics_with_one_schema_have_one_id() -> None:
@@ -148,7 +158,7 @@ def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) ->
     expected = [
         Topic(
             f"demo.{row['name']}",
-            {"data": 7, "shard": 1}[row["partitions"]],
+            {"data": 7, "shard": 1, "one": 1}[row["partitions"]],
             row["cleanup"],
             None if row["cleanup"] == "compact" else row["retention_days"] * 86_400_000,
             row["max_bytes"],
@@ -165,7 +175,7 @@ def test_topics_of_samplers_have_a_partition_for_each_unit(forget: dict[str, flo
     document = {"name": "demo", "data": {"partitions": 7}, "model": {"kind": "bernoulli", "field": "y"}}
     inference = {"method": "sgld", "chains": 3, "subposteriors": 2, "forget": forget}
     variational, spec = parse_spec(document), parse_spec({**document, "inference": inference})
-    counts = {"events": 7, "posterior": 1, "draws": 6, "sampler-state": 6, "dead-letters": 1}
+    counts = {"events": 7, "posterior": 1, "draws": 6, "sampler-state": 6, "dead-letters": 1, "metrics": 1, "health": 1}
     alone = parse_spec({**document, "inference": {**inference, "subposteriors": 1}})
     assert {topic.name.partition(".")[2] for topic in names.topics_of(alone)} == counts.keys()
     counts |= {"questions": 1, "answers": 6, "combined": 1}
@@ -203,4 +213,6 @@ def test_the_code_writes_topics_that_are_declared() -> None:
     assert declarations()[sampler_states.TOPIC].schema == "sampler-state.avsc"
     assert declarations()[questions.TOPIC].schema == "question.avsc"
     assert declarations()[answers.TOPIC].schema == "answer.avsc"
+    assert declarations()[measurements.TOPIC].schema == "measurement.avsc"
+    assert declarations()[beats.TOPIC].schema == "beat.avsc"
     assert read("increment.avsc") == (FOLDER / "increment.avsc").read_text()

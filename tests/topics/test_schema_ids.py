@@ -19,7 +19,7 @@ RELEASED = {
     7: "e0220176005a75c68504c7c1476d7fe2ce66297958afd2c420db0dec4da6f3f5",
 }
 """The SHA-256 of the canonical form of every schema that a release has written. Lines are added here, never changed."""
-NOT_RELEASED = {8, 9, 10, 11, 12, 13, 14}
+NOT_RELEASED = {8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
 """Ids that no release has written yet: their schemas may still change. A release moves them to RELEASED."""
 
 

@@ -14,10 +14,10 @@ BUNDLE = 8
 
 INPUTS = {
     "increments.decode, arbitrary bytes": 10_000,
-    "increments.decode, mutated": 28_000,
+    "increments.decode, mutated": 16_000,
     "increments.assemble, any parts": 4_000,
     "snapshots.add, arbitrary bytes": 10_000,
-    "snapshots.add, mutated": 28_000,
+    "snapshots.add, mutated": 14_000,
     "snapshots.add of draws, mutated": 8_000,
     "panes.add, arbitrary bytes": 2_000,
     "panes.add, mutated": 6_000,
@@ -25,6 +25,8 @@ INPUTS = {
     "draws.add, mutated": 8_000,
     "questions.add and answers.add, arbitrary bytes": 2_000,
     "questions.add and answers.add, mutated": 8_000,
+    "measurements.decode and beats.decode, arbitrary bytes": 2_000,
+    "measurements.decode and beats.decode, mutated": 8_000,
     "sampler_states.add, arbitrary bytes": 2_000,
     "sampler_states.add, mutated": 8_000,
     "increments.assemble, any panes": 2_000,

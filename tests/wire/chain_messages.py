@@ -23,7 +23,7 @@ UNIT = Unit(subposterior=1, chain=2, chains=3, subposteriors=2)
 SIZE = 3
 VALUES = np.array([[1.5, -2.25, 1e-300], [0.0, 1e300, -7.0]])
 FRONTIER = (Span(1, 10, 60), Span(3, 0, 50), Span(5, 7, 7))
-COUNTERS = Counters(60, 64, 6400, 2**40, 1000, 1)
+COUNTERS = Counters(60, 64, 6400, 2**40, 1000, 1, 3200)
 
 
 def draws(**changes: Any) -> Draws:

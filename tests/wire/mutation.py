@@ -13,6 +13,8 @@ from tests.wire.budget import BATCH, BUNDLE
 
 EDIT = 5
 """Bytes of one edit: its kind, place and content."""
+LONGS = [b"\x00", b"\x01", b"\x02", b"\x7f", b"\xff" * 9 + b"\x01", b"\x80" * 20, b"\xfe\xff\xff\xff\x0f"]
+"""Encoded integers at the edges: 0, -1, 1, -2^63, an endless one, 2^31 - 1."""
 
 
 def arbitrary(max_size: int = 200) -> st.SearchStrategy[tuple[bytes, ...]]:

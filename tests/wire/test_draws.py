@@ -158,6 +158,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"n_gradient": 2**60}, f"n_gradient must be 0 to 2^53 (got {2**60})"),
     ({"n_setup": -1}, "n_setup must be 0 to 2^53 (got -1)"),
     ({"n_undone": -1}, "n_undone must be 0 to 2^53 (got -1)"),
+    ({"n_read": -1}, "n_read must be 0 to 2^53 (got -1)"),
     ({"n_events": 101}, "n_events must be 0 to the 100 that the frontier has room for (got 101)"),
     ({"n_events": -1}, "n_events must be 0 to the 100 that the frontier has room for (got -1)"),
     ({"n_dead_lettered": -1}, "n_dead_lettered must be 0 to 2^53 (got -1)"),
@@ -227,7 +228,7 @@ def test_bytes_that_are_not_draws_are_refused() -> None:
     for each in (b"", b"\x00", data[:-1], data + b"\x00", b"\x01" + data[1:], bytes(2 << 20)):
         with pytest.raises(WireError):
             assembler().add(key, each)
-    with pytest.raises(BadFrame, match="schema id 6 is not the 10 of this topic"):
+    with pytest.raises(BadFrame, match="schema id 6 is not the 10 or 18 of this topic"):
         assembler().add(key, data[:4] + b"\x06" + data[5:])
 
 

@@ -212,6 +212,7 @@ HEADS: list[tuple[dict[str, Any], str]] = [
     ({"n_gradient": -1}, "n_gradient must be 0 to 2^53 (got -1)"),
     ({"n_setup": -1}, "n_setup must be 0 to 2^53 (got -1)"),
     ({"n_undone": -1}, "n_undone must be 0 to 2^53 (got -1)"),
+    ({"n_read": -1}, "n_read must be 0 to 2^53 (got -1)"),
     ({"n_values": -1}, "n_values must be 0 to 2^53 (got -1)"),
     ({"n_values": MOST}, f"n_values must be at most {MOST} with the set-up (got {MOST + 7})"),
     ({"n_values": 6}, "40 bytes are not the 48 of 6 numbers"),
@@ -304,7 +305,7 @@ def test_bytes_that_are_not_a_state_are_refused() -> None:
     for each in (b"", b"\x00", data[:-1], data + b"\x00", b"\x01" + data[1:], bytes(2 << 20)):
         with pytest.raises(WireError):
             shelf().add(key, each)
-    with pytest.raises(BadFrame, match="schema id 10 is not the 11 of this topic"):
+    with pytest.raises(BadFrame, match="schema id 10 is not the 11 or 19 of this topic"):
         shelf().add(key, data[:4] + b"\x0a" + data[5:])
 
 

@@ -69,6 +69,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"n_gradient": -1}, "n_gradient must be 0 to 2^53 (got -1)"),
     ({"n_setup": -1}, "n_setup must be 0 to 2^53 (got -1)"),
     ({"n_undone": -1}, "n_undone must be 0 to 2^53 (got -1)"),
+    ({"n_read": -1}, "n_read must be 0 to 2^53 (got -1)"),
     ({"n_scored": -1}, "n_scored must be 0 to 2^53 (got -1)"),
     (first("segments", subposterior=-1), "segments must have different indices from 0 in rising order (got [-1, 1])"),
     (first("segments", subposterior=1), "segments must have different indices from 0 in rising order (got [1, 1])"),

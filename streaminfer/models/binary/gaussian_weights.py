@@ -7,6 +7,7 @@ so what they add in any order and grouping is proper: positive semidefinite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, Self
@@ -90,6 +91,16 @@ class FullWeights:
         """The standard deviation of x · w for each row x of (n, d)."""
         return np.asarray(np.linalg.norm(matrices.solve_lower(self.factor, rows.T), axis=0), dtype=np.float64)
 
+    def log_density(self, draws: Matrix) -> Vector:
+        """log N(w; mean, (L L')^-1) of draws (n, d): (n,)."""
+        white = (draws - self.mean) @ self.factor
+        constant = matrices.log_determinant(self.factor) - self.mean.size * math.log(2 * math.pi)
+        return np.asarray(0.5 * (constant - np.einsum("nd,nd->n", white, white)), dtype=np.float64)
+
+    def gradient(self, draws: Matrix) -> Matrix:
+        """Of `log_density`: P (mean - w), (n, d)."""
+        return np.asarray((self.mean - draws) @ self.factor @ self.factor.T, dtype=np.float64)
+
     def divergence(self) -> float:
         """KL(these weights || prior) = (tr(P_0 P^-1) - d + log|P| - log|P_0| + (mean - m)' P_0 (mean - m)) / 2."""
         mean, precision = self.prior
@@ -148,6 +159,15 @@ class DiagonalWeights:
     def deviations(self, rows: Matrix) -> Vector:
         """The standard deviation of x · w for each row x of (n, d)."""
         return np.asarray(np.linalg.norm(rows / np.sqrt(self.precision), axis=1), dtype=np.float64)
+
+    def log_density(self, draws: Matrix) -> Vector:
+        """The sum of log N(w_i; mean_i, 1 / precision_i) of draws (n, d): (n,)."""
+        constant = float(np.log(self.precision).sum()) - self.mean.size * math.log(2 * math.pi)
+        return np.asarray(0.5 * (constant - (draws - self.mean) ** 2 @ self.precision), dtype=np.float64)
+
+    def gradient(self, draws: Matrix) -> Matrix:
+        """Of `log_density`, (n, d)."""
+        return np.asarray((self.mean - draws) * self.precision, dtype=np.float64)
 
     def divergence(self) -> float:
         """KL(these weights || prior) = sum of (r - 1 - log r + p (mean - m)^2) / 2, r = p / precision."""

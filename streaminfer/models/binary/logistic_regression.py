@@ -11,7 +11,7 @@ from streaminfer.models.binary.local_steps import links
 from streaminfer.models.binary.regression import LOCAL, BinaryRegression
 from streaminfer.models.binary.site_regression import SiteRegression
 from streaminfer.models.model import Vector
-from streaminfer.models.options import Choice, Option, Section
+from streaminfer.models.options import Section
 
 
 def _complete(options: dict[str, Any]) -> dict[str, Any]:
@@ -27,13 +27,7 @@ class LogisticRegression(SiteRegression):
     methods: ClassVar[tuple[str, ...]] = ("svb", "svi", "memoized")
     link: ClassVar[links.Link] = staticmethod(links.logistic)
     options: ClassVar[Section] = regression.options(
-        Option(
-            "local",
-            Choice(("ep", "laplace", "gaussian", "bound")),
-            "How a minibatch is approximated: ep (expectation propagation) or laplace, with a diagonal covariance "
-            "gaussian; or bound (Jaakkola and Jordan), which is overconfident. Not set means ep, or gaussian.",
-            None,
-        ),
+        regression.local_option("bound", "(Jaakkola and Jordan), which is overconfident"),
         complete=_complete,
     )
 

@@ -15,7 +15,7 @@ from streaminfer.models.binary.local_steps import links, probit
 from streaminfer.models.binary.regression import LOCAL, BinaryPosterior
 from streaminfer.models.binary.site_regression import SiteRegression
 from streaminfer.models.model import Absorbed, Matrix, Vector
-from streaminfer.models.options import Choice, Integer, Option, OptionsError, Section
+from streaminfer.models.options import Integer, Option, OptionsError, Section
 
 SWEEPS = 5
 
@@ -35,12 +35,8 @@ class ProbitRegression(SiteRegression):
     methods: ClassVar[tuple[str, ...]] = ("svb", "svi", "memoized")
     link: ClassVar[links.Link] = staticmethod(links.probit)
     options: ClassVar[Section] = regression.options(
-        Option(
-            "local",
-            Choice(("ep", "laplace", "gaussian", "sequential")),
-            "How a minibatch is approximated: ep (expectation propagation, all events at once) or laplace, with a "
-            "diagonal covariance gaussian; or sequential (one event after the other). Not set means ep, or gaussian.",
-            None,
+        regression.local_option(
+            "sequential", "(one event after the other)", "expectation propagation, all events at once"
         ),
         Option(
             "sweeps",

@@ -67,6 +67,18 @@ def parts(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, "weights_mean": mean, "weights_precision": precision}
 
 
+def local_option(own: str, about: str, ep: str = "expectation propagation") -> Option:
+    """How a minibatch is approximated: by a step that every link has, or by the link's `own`."""
+    steps = tuple(step for steps in LOCAL.values() for step in steps)
+    return Option(
+        "local",
+        Choice((*steps, own)),
+        f"How a minibatch is approximated: ep ({ep}) or laplace, with a diagonal covariance gaussian; "
+        f"or {own} {about}. Not set means ep, or gaussian.",
+        None,
+    )
+
+
 def check_local(options: Mapping[str, Any], own: str) -> None:
     """Raises OptionsError if the local step does not fit the covariance; `own` is one that fits both."""
     covariance, local = options["covariance"], options["local"]
@@ -150,6 +162,17 @@ class BinaryRegression(ABC):
 
     def empty(self) -> Vector:
         return np.zeros(self.size)
+
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        """The target is 1 with probability f(w · z)."""
+        weights, rows = parameters["weights"], self.design(events).rows
+        margins = weights @ rows.T
+        logs = self.log_probability(margins.ravel(), np.zeros(margins.size)).reshape(margins.shape)
+        found = np.repeat(events[None], len(weights), axis=0)
+        found[:, :, -1] = rng.random(margins.shape) < np.exp(logs)
+        return found
 
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b

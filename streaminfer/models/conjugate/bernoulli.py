@@ -86,6 +86,12 @@ class Bernoulli:
         ones = events[:, 0]
         return totals.by_group([ones, 1 - ones], groups, k, weights)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        p = parameters["p"]
+        return (rng.random((len(p), len(events), 1)) < p[:, None, None]).astype(np.float64)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 

@@ -94,6 +94,15 @@ class Categorical:
         cells = groups.astype(np.intp) * self.size + events[:, 0].astype(np.intp)
         return np.bincount(cells, weights, minlength=k * self.size).astype(np.float64).reshape(k, self.size)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        """The category in whose part of the unit interval a uniform number falls."""
+        ends = np.cumsum(parameters["p"], axis=1)
+        drawn = rng.random((len(ends), len(events))) * ends[:, -1:]
+        found = [np.searchsorted(row, each, side="right") for row, each in zip(ends, drawn, strict=True)]
+        return np.array(found, dtype=np.float64).reshape(len(ends), len(events), 1)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 

@@ -114,6 +114,13 @@ class Gaussian:
     def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
         return centred.statistics_by(events, groups, k, weights)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        means, roots_of_cov = parameters["mean"], np.linalg.cholesky(parameters["cov"])
+        noise = rng.standard_normal((len(means), len(events), means.shape[1]))
+        return np.asarray(means[:, None, :] + noise @ roots_of_cov.swapaxes(1, 2), dtype=np.float64)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.names))
 

@@ -104,6 +104,15 @@ class LinearRegression:
     def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
         return centred.statistics_by(events, groups, k, weights)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        weights, noise = parameters["weights"], np.sqrt(parameters["noise_variance"])
+        rows = np.hstack([np.ones((len(events), int(self.intercept))), events[:, :-1]])
+        found = np.repeat(events[None], len(weights), axis=0)
+        found[:, :, -1] = weights @ rows.T + noise[:, None] * rng.standard_normal((len(weights), len(events)))
+        return found
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return centred.merge(a, b, len(self.features) + 1)
 

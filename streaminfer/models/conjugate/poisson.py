@@ -89,6 +89,14 @@ class Poisson:
     def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
         return totals.by_group(self._terms(events), groups, k, weights)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        _, exposures = self.split(events)
+        found = np.repeat(events[None], len(parameters["rate"]), axis=0)
+        found[:, :, 0] = rng.poisson(parameters["rate"][:, None] * exposures)
+        return found
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 

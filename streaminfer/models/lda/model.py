@@ -12,9 +12,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streaminfer.models.events import Field
+from streaminfer.models.lda.bagged import Bagged
 from streaminfer.models.lda.bags import MAX_BYTES, MOST_WORDS
+from streaminfer.models.lda.documents import Documents, Numbers
 from streaminfer.models.lda.vocabulary import Vocabulary
 from streaminfer.models.model import DomainError, Flags, Matrix, Vector
 from streaminfer.models.options import Choice, Integer, Number, Option, Section, Text
@@ -137,6 +140,19 @@ class Lda:
     def empty(self) -> Vector:
         return np.zeros(self.topics)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Bagged
+    ) -> list[Bagged]:
+        """Documents of the same lengths: topics of each from its prior, then words of topics (k, K, W).
+
+        Words are those of the vocabulary, in the order of their bytes; raises ValueError if there is none.
+        """
+        if self.vocabulary is None:
+            raise ValueError("documents are only simulated of a fixed vocabulary: the model has none")
+        labels = tuple(word.encode() for word in self.vocabulary)
+        lengths = events.documents.lengths.astype(np.intp)
+        return [Bagged(labels, _documents(rng, topics, lengths, self.alpha)) for topics in parameters["topics"]]
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 
@@ -161,3 +177,20 @@ class BoundLda(Lda):
     """With documents that are fitted to the variational bound, as Hoffman, Blei and Bach (2010) do."""
 
     exactness: ClassVar[str] = "bound"
+
+
+def _documents(rng: np.random.Generator, topics: Matrix, lengths: Numbers, alpha: float) -> Documents:
+    """Given the topics' distributions of words (K, W): one document after the other, so memory is that of their words.
+
+    A document's words are multinomial with the mixture of its topics; logs of Gammas, as a small alpha gives zeros.
+    """
+    found, starts = [], [0]
+    for length in lengths:
+        shares = np.log(rng.standard_gamma(alpha + 1, len(topics))) - rng.standard_exponential(len(topics)) / alpha
+        mixed = np.exp(shares - shares.max()) @ topics
+        counts = rng.multinomial(length, mixed / mixed.sum())
+        words = np.flatnonzero(counts)
+        found.append((words, counts[words]))
+        starts.append(starts[-1] + len(words))
+    words, counts = (np.concatenate([np.zeros(0), *(each[i] for each in found)]) for i in (0, 1))
+    return Documents(np.array(starts, dtype=np.intp), words.astype(np.intp), counts.astype(np.float64))

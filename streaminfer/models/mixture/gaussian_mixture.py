@@ -136,6 +136,19 @@ class GaussianMixture:
     def empty(self) -> Vector:
         return np.zeros(self.size)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        """A component by its weight, then an event of it."""
+        k, n = len(parameters["weights"]), len(events)
+        ends = np.cumsum(parameters["weights"], axis=1)
+        drawn = rng.random((k, n)) * ends[:, -1:]
+        component = (drawn[:, :, None] >= ends[:, None, :]).sum(axis=2)
+        which, roots = np.arange(k)[:, None], np.linalg.cholesky(parameters["covs"])
+        noise = rng.standard_normal((k, n, len(self.names)))
+        around = np.einsum("knij,knj->kni", roots[which, component], noise)
+        return np.asarray(parameters["means"][which, component] + around, dtype=np.float64)
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return self._flat(centred.merge(self._rows(a), self._rows(b), len(self.names)))
 

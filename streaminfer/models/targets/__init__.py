@@ -37,8 +37,13 @@ MEMBERS: Final = ("dimension", "columns", "shapes", "rows", "log_likelihood", "l
 
 
 def target_of(model: AnyModel) -> Any:
-    """The target of a model; raises TypeError that names a missing member if it has none."""
-    if isinstance(model, MODELS.get(model.kind, ())):  # a class of a user's own may have any kind
+    """The target of a model; raises TypeError that names a missing member if it has none.
+
+    A bound is a way to learn: the density of the model is that without it.
+    """
+    # A class of a user's own may have any kind; a form of a model in the table has the options of that.
+    known = MODELS.get(model.kind)
+    if known is not None and (isinstance(model, known) or model.options is known.options):
         return TARGETS[model.kind](model)
     missing = [name for name in MEMBERS if not hasattr(model, name)]
     if missing:

@@ -6,7 +6,7 @@ The class writes `log_likelihood` and `log_prior` with functions of jax.numpy; a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from streaminfer.models.targets.target import Parameters
 class Derived:
     """A target with the gradients, scores and curvature of another one's densities, in float64."""
 
+    weighs: ClassVar[bool] = True
+
     def __init__(self, target: Any) -> None:
         try:
             import jax
@@ -26,13 +28,14 @@ class Derived:
             raise ImportError(f"{rule}: install the extra `autodiff`") from error
         self.target, self._jax = target, jax
 
-        def likelihood(theta: Any, rows: Any) -> Any:
-            return target.log_likelihood(theta[None], rows)[0].sum()
+        def likelihood(theta: Any, rows: Any, weights: Any = None) -> Any:
+            logs = target.log_likelihood(theta[None], rows)[0]
+            return logs.sum() if weights is None else logs @ weights
 
         def prior(theta: Any) -> Any:
             return target.log_prior(theta[None])[0]
 
-        many, one = (0, None), (None, 0)
+        many, one = (0, None, None), (None, 0)
         self._gradient = jax.jit(jax.vmap(jax.grad(likelihood), many))
         self._scores = jax.jit(jax.vmap(lambda theta, row: jax.grad(likelihood)(theta, row[None]), one))
         self._curvature = jax.jit(jax.hessian(likelihood))
@@ -49,7 +52,7 @@ class Derived:
         """Raises what JAX raises if it cannot follow the densities, say because they call numpy; computes nothing."""
         theta, rows = np.zeros((1, self.dimension)), np.zeros((1, self.columns))
         with self._jax.enable_x64(True):
-            self._jax.eval_shape(self._gradient, theta, rows)
+            self._jax.eval_shape(self._gradient, theta, rows, None)
             self._jax.eval_shape(self._prior_gradient, theta)
 
     def _in_double(self, function: Callable[..., Any], *arguments: Any) -> NDArray[np.float64]:
@@ -79,14 +82,14 @@ class Derived:
     def log_prior(self, theta: Matrix) -> Vector:
         return self._in_double(self.target.log_prior, theta)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
-        return self._in_double(self._gradient, theta, rows)
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return self._in_double(self._gradient, theta, rows, weights)
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         return self._in_double(self._scores, theta, rows)
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
-        return -self._in_double(self._curvature, theta, rows)
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return -self._in_double(self._curvature, theta, rows, weights)
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
         return self._in_double(self._prior_gradient, theta)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets import parts
 from streaminfer.models.targets.density import Density
-from streaminfer.models.targets.kinds.margins import Margins
 from streaminfer.models.targets.target import Bounded
 
 Array = NDArray[np.float64]
@@ -76,23 +75,37 @@ class Expansion(NamedTuple):
             total = total + 0.5 * np.einsum("ki,ij,kj->k", away, self.second, away)
         return total
 
+    def change(self, before: Vector, after: Vector) -> float:
+        """Its value at `after` (d,) less that at `before`, without the cancellation of two large sums."""
+        slope = self.gradient if self.order > 0 else np.zeros(len(before))
+        if self.order > 1:
+            slope = slope + self.second @ (0.5 * (before + after) - self.anchor)
+        return float((after - before) @ slope)
+
 
 def expansion(density: Density, anchor: Vector, order: int) -> Expansion:
     """Of the log likelihood, without the prior, at an anchor (d,): one pass over all rows."""
-    d, target = len(anchor), density.target
+    d = len(anchor)
     value = float(density.log_likelihood(anchor[None])[0])
     gradient, second = np.zeros(d), np.zeros((d, d))
     if order > 0:
         gradient = density.likelihood_gradient(anchor[None])[0]
     if order > 1:
-        second = -sum((target.curvature(anchor, part) for part in density.blocks()), np.zeros((d, d)))
+        second = second_derivatives(density, anchor)
     return Expansion(order, anchor.copy(), value, gradient, second)
 
 
-def expanded(target: Margins, order: int, anchor: Vector, theta: Matrix, rows: Matrix) -> Matrix:
+def second_derivatives(density: Density, theta: Vector) -> Matrix:
+    """Those of the log likelihood of all rows at theta (d,), (d, d)."""
+    none = np.zeros((len(theta),) * 2)
+    found = -sum((density.target.curvature(theta, part) for part in density.blocks()), none)
+    return np.asarray(found, dtype=np.float64)
+
+
+def expanded(target: Bounded, order: int, anchor: Vector, theta: Matrix, rows: Matrix) -> Matrix:
     """The expansion of each row at each theta (k, d): (k, n)."""
     log, slope, bend = target.ascent(rows @ anchor)
-    away = target.margins(theta - anchor, rows)
+    away = (theta - anchor) @ rows.T
     total = np.broadcast_to(log, away.shape)
     if order > 0:
         total = total + slope * away

@@ -76,6 +76,32 @@ class Curved(Differentiable, Protocol):
 
 
 @runtime_checkable
+class Weighing(Curved, Protocol):
+    """A target whose events may count by weights (n,), as forgetting gives them. The prior has no weight."""
+
+    @property
+    def weighs(self) -> bool:
+        """True."""
+
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        """The sum over rows of weight times gradient; without weights all count alike: (k, d)."""
+
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        """The same of minus the second derivatives, at one theta (d,): (d, d)."""
+
+
+@runtime_checkable
+class Published(Target, Protocol):
+    """A target that knows the densities of its model's posteriors in theta, Jacobian included."""
+
+    def log_posterior(self, posterior: Any, theta: Matrix) -> Vector:
+        """The log density of a posterior that the model made, at each theta (k, d): (k,)."""
+
+    def posterior_gradient(self, posterior: Any, theta: Matrix) -> Matrix:
+        """The gradient of `log_posterior`, (k, d)."""
+
+
+@runtime_checkable
 class Scoring(Differentiable, Protocol):
     """A target that knows the gradient of each row by itself."""
 
@@ -127,9 +153,20 @@ class Quadratic(NamedTuple):
         return (self.a * margins + self.b) * margins + self.c
 
 
+class Ascent(NamedTuple):
+    """f, f' and minus f'' of margins, each in their shape."""
+
+    log: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    bend: NDArray[np.float64]
+
+
 @runtime_checkable
 class Bounded(Target, Protocol):
     """A target whose log likelihood is f(row · theta), with bounds on the derivatives of f."""
+
+    def ascent(self, margins: NDArray[np.float64]) -> Ascent:
+        """f and its derivatives at margins of any shape."""
 
     @property
     def derivative_bounds(self) -> tuple[float | None, float | None, float | None]:

@@ -21,16 +21,15 @@ from streaminfer.models.model import Matrix, Vector
 from streaminfer.runtime import topic_identity
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
-from streaminfer.runtime.sampling.segment_events import Removed
+from streaminfer.runtime.reading.span_events import Removed
 from streaminfer.runtime.sampling.segment_work import SegmentRows
 from streaminfer.sampling import flat
 from streaminfer.sampling.choices.combine import ASKING, BY, KERNELS, WHOLE
 from streaminfer.sampling.pooled.gathering import Gathering
 from streaminfer.sampling.pooled.shown import Combination
-from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Combine, Settings
 from streaminfer.spec import Spec
-from streaminfer.tables.draws import sampled
+from streaminfer.tables.draws import sampled, segment_at
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
 
@@ -181,10 +180,11 @@ class Comparison:
             topic_id = topic_identity.check(self._spec, self._bus, [newest])
             for each in self.windows:
                 if each.part is not None and not self.without:
-                    self._read(each, topic_id)
+                    self._read(each, newest, topic_id)
 
-    def _read(self, each: Window, topic_id: str) -> None:
-        j, segment = each.shown.subposterior, Segment(each.shown.segment, each.spans)
+    def _read(self, each: Window, newest: Snapshot, topic_id: str) -> None:
+        j = each.shown.subposterior
+        segment = segment_at(newest, j, each.shown.segment, each.spans)
         share, target = (j, self._settings.subposteriors), self._spec.target
         with closing(SegmentRows(self._spec, self._bus, target, share, segment, topic_id, self._schemas)) as rows:
             try:

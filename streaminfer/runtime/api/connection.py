@@ -12,7 +12,7 @@ from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.runtime import names
 from streaminfer.runtime.api import missing, subposterior
-from streaminfer.runtime.api.readers import Reader, key_of, reader_of
+from streaminfer.runtime.api.readers import Reader, reader_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.following import key_listing
 from streaminfer.runtime.following.key_listing import KeySummary
@@ -20,6 +20,7 @@ from streaminfer.runtime.following.keys import KeyedSnapshots
 from streaminfer.runtime.loading.produce import check_spec, publish_rows
 from streaminfer.runtime.registry import schemas
 from streaminfer.spec import Spec
+from streaminfer.tables.demanded import key_of
 from streaminfer.wire.avro import Schemas
 
 LOOK_S = 0.5

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.runtime.pooling.draws_reader import Arrived, DrawsReader
+from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.settings import Settings
@@ -66,15 +66,17 @@ class DrawsOnBus:
     def poll(self, timeout: float) -> list[Draws]:
         """Blocks of draws that have come since the last call, each once."""
         return [
-            each.draws for each in self._reader.poll(timeout) if self._is_new(each) and self._chosen.has(each.draws)
+            draws
+            for unit, draws, _ in self._reader.poll(timeout)
+            if self._is_new(unit, draws) and self._chosen.has(draws)
         ]
 
-    def _is_new(self, arrived: Arrived) -> bool:
+    def _is_new(self, unit: int, draws: Draws) -> bool:
         """Draws of a step that was shown are not shown again."""
-        place = (arrived.unit, arrived.draws.segment)
-        new = arrived.draws.begin >= self._ends.get(place, 0)
+        place = (unit, draws.segment)
+        new = draws.begin >= self._ends.get(place, 0)
         if new:
-            self._ends[place] = arrived.draws.end
+            self._ends[place] = draws.end
         return new
 
     def all(self) -> list[Draws]:

@@ -20,7 +20,8 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
 from streaminfer.runtime.following.manifests import whole
 from streaminfer.spec import Spec, load_spec, parse_spec
 from streaminfer.tables import table_of
-from streaminfer.tables.kinds import KEYED, SINGLE, WORDS, folding_of, kind_of, lda_of
+from streaminfer.tables.demanded import lda_of
+from streaminfer.tables.kinds import KEYED, SINGLE, WORDS, folding_of, kind_of
 from streaminfer.tables.learning import Learning, Lesson, Taken
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting import rules

@@ -10,6 +10,7 @@ import numpy as np
 from streaminfer.models.events import Events, Field
 from streaminfer.models.model import Groups, Posterior, Predictions, predicts
 from streaminfer.spec import Spec
+from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.lda.posterior import AnyTopics
 
 
@@ -24,7 +25,8 @@ def inputs_of(spec: Spec) -> tuple[Field, ...]:
             f"model.kind: {spec.kind} does not predict: its class has no `inputs`, which says what a new row must "
             "have; docs/own-models.md explains how a model predicts"
         )
-    if spec.sampling is not None and spec.words is None and not hasattr(spec.target, "predictions"):
+    drawn = kind_of(spec).drawn
+    if drawn is not None and not drawn.predicts(spec):
         raise CannotPredict(
             f"model.kind: {spec.kind} does not predict by draws: its class has no `predictions(parameters, inputs, "
             "level)`; docs/own-models.md explains how a model predicts"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from streaminfer.models.checks import check
 from streaminfer.models.events import Events, Field
 from streaminfer.models.model import Predictions
 from streaminfer.runtime.api import prediction
-from streaminfer.runtime.api.connection import SnapshotsByKey
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot, plain
 from streaminfer.spec import Spec
 from streaminfer.variational import fold
@@ -41,15 +40,19 @@ class Answer(NamedTuple):
         return dict(zip(self.outputs, found, strict=True)) if self.outputs and values.ndim else found
 
 
+class ByKey(Protocol):
+    """Where the posteriors of keys are found; a key without events has what all keys start from."""
+
+    def __getitem__(self, label: bytes) -> PosteriorSnapshot: ...
+
+
 class Predictor:
     """Predicts by one posterior, or each row by the posterior of the key that it has as the last of `fields`."""
 
-    def __init__(
-        self, spec: Spec, fields: Sequence[Field], level: float, found: PosteriorSnapshot | SnapshotsByKey
-    ) -> None:
+    def __init__(self, spec: Spec, fields: Sequence[Field], level: float, found: PosteriorSnapshot | ByKey) -> None:
         self.spec, self._fields, self._level = spec, fields, level
         self.snapshot = found if isinstance(found, PosteriorSnapshot) else None
-        self._keyed = found if isinstance(found, SnapshotsByKey) else None
+        self._keyed = None if isinstance(found, PosteriorSnapshot) else found
         self.outputs = prediction.outputs_of(spec)
         some = self.snapshot or PosteriorSnapshot(spec, fold.start(spec.model, spec.fingerprint))
         none = check(prediction.inputs_of(spec), []).events
@@ -62,7 +65,14 @@ class Predictor:
 
     def answers(self, texts: Sequence[bytes], first_row: int) -> list[Answer]:
         """One for each row, a JSON text, in their order."""
-        rows, answers = _parsed(texts, first_row)
+        return self._answered(*_parsed(texts, first_row), first_row)
+
+    def of_rows(self, rows: Sequence[object]) -> list[Answer]:
+        """The same for rows that are parsed already, numbered from 0."""
+        return self._answered(rows, [None] * len(rows), 0)
+
+    def _answered(self, rows: Sequence[object], answers: list[Answer | None], first_row: int) -> list[Answer]:
+        """Fills in what is still to be answered."""
         numbers = [i for i, answer in enumerate(answers) if answer is None]
         checked = check(self._fields, [rows[i] for i in numbers])
         for each in checked.rejected:

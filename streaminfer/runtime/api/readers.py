@@ -10,9 +10,9 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.following.keys import KeyFollower
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.spec import Spec
-from streaminfer.spec.key import Key
+from streaminfer.tables.demanded import key_of, lda_of
 from streaminfer.tables.draws import is_shown
-from streaminfer.tables.kinds import DRAWS, KEYED, SINGLE, WORDS, kind_of, lda_of
+from streaminfer.tables.kinds import DRAWS, KEYED, SINGLE, TOPIC_DRAWS, WORDS, kind_of
 from streaminfer.variational.lda.posterior import posterior_of
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
@@ -46,13 +46,6 @@ class Reader:
 def reader_of(spec: Spec, bus: Bus, key: str | None, schemas: Schemas) -> Reader:
     """Reads a posterior, or that of a key; raises ValueError if the spec has no keys, or one must be said."""
     return _READERS[kind_of(spec).name](spec, bus, key, schemas)
-
-
-def key_of(spec: Spec) -> Key:
-    """What the posteriors of a spec are for each of; raises ValueError if there is one for all events."""
-    if spec.key is None:
-        raise ValueError(f"{spec.name}: its spec has no key, so there is one posterior for all events")
-    return spec.key
 
 
 def _single(spec: Spec, bus: Bus, key: str | None, schemas: Schemas) -> Reader:
@@ -92,4 +85,5 @@ _READERS: Final[Mapping[str, Callable[[Spec, Bus, str | None, Schemas], Reader]]
     KEYED.name: _keyed,
     WORDS.name: _words,
     DRAWS.name: _draws,
+    TOPIC_DRAWS.name: _draws,
 }

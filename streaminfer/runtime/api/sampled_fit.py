@@ -21,7 +21,7 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot, events_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.chains import chain as chains
 from streaminfer.sampling.chains import setting_up
-from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.prepared import Prepared, of_data
 from streaminfer.sampling.chains.published import Steps, published
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.pooled.gathering import Gathering
@@ -73,7 +73,7 @@ def _gathered(spec: Spec, settings: Settings, shares: Sequence[Matrix]) -> Gathe
     for j, rows in enumerate(shares):
         density = reading.density(target, rows, 1 / len(shares))
         setup = setting_up.all_at_once(density, settings, Key(settings.seed, "steps", j))
-        fixed = anchored(density, setup)
+        fixed = of_data(density, settings, setup)
         for unit in found.units(j):
             prepared = Prepared(density, settings, Key(settings.seed, "steps", unit), setup, fixed)
             found.take(unit, _chain(spec, prepared, unit))

@@ -6,6 +6,7 @@ from typing import Any
 
 from streaminfer.runtime import names
 from streaminfer.sampling.pooled.shown import NOTHING, Combination, Sampled
+from streaminfer.sampling.subsets import errors
 from streaminfer.spec import Spec
 from streaminfer.wire.snapshots import iso
 
@@ -25,6 +26,7 @@ def of(sampled: Sampled, spec: Spec) -> dict[str, Any]:
         "noise": shown.noise,
         "acceptance": shown.acceptance,
         "fraction": shown.fraction,
+        "acceptance_error": _acceptance_error(sampled, spec),
         "counters": shown.counters._asdict(),
         "n_scored": shown.n_scored,
         "subposteriors": [{**each._asdict(), "steps": list(each.steps)} for each in shown.subposteriors],
@@ -35,11 +37,19 @@ def of(sampled: Sampled, spec: Spec) -> dict[str, Any]:
                 "subposterior": each.subposterior,
                 "number": each.number,
                 "fixed_at": iso(each.fixed_at),
+                "cut_off": None if each.cut_off is None else iso(int(1000 * each.cut_off)),
                 "positions": {f"{topic}-{span.partition}": [span.start, span.end] for span in each.spans},
             }
             for each in shown.segments
         ],
     }
+
+
+def _acceptance_error(sampled: Sampled, spec: Spec) -> float | None:
+    """By how much the probability of being accepted may be wrong; null if decisions are exact."""
+    if spec.sampling is None:
+        return None
+    return errors.of_segments(spec.sampling, [part.n_events for part in sampled.shown.subposteriors])
 
 
 def _combined(found: Combination) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from streaminfer.runtime.plurals import counted
 from streaminfer.sampling.pooled.posterior import DrawsPosterior
 from streaminfer.spec import Spec
 from streaminfer.tables import draws
-from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.kinds import drawn_of, kind_of
 from streaminfer.tables.sampled_topics import SampledTopics
 from streaminfer.variational.lda.posterior import AnyTopics
 from streaminfer.variational.snapshot import Snapshot
@@ -125,7 +125,8 @@ class PosteriorSnapshot:
         """The topics of lda; None of other models. Those of increments need all words, which are not in a snapshot."""
         if self._topics is not None or self.snapshot.payload.sampled is None:
             return self._topics
-        return draws.topics_of(self.spec, self.snapshot)
+        topics = drawn_of(self.spec).topics
+        return None if topics is None else topics(self.spec, self.snapshot)
 
     @property
     def vocabulary(self) -> list[str]:
@@ -239,6 +240,20 @@ class PosteriorSnapshot:
 
     def to_json(self) -> dict[str, Any]:
         """The document that `snapshot --json` prints; a moment that does not exist is null."""
+        return {
+            **self._which(),
+            "family": self.posterior.family,
+            **self._numbers(),
+            "log_evidence": plain(np.float64(self.log_evidence())),
+            **self._where(),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """The same without what takes a posterior: of a keyed one, what all keys have in common."""
+        return {**self._which(), "n_keys": self.snapshot.counts.n_keys, **self._where()}
+
+    def _which(self) -> dict[str, Any]:
+        """Which posterior it is, of how many events, and how exact."""
         snapshot, counts = self.snapshot, self.snapshot.counts
         return {
             "name": self.name,
@@ -256,9 +271,12 @@ class PosteriorSnapshot:
             "exactness": self.exactness,
             "method": self.spec.inference.method,
             "model": self.spec.kind,
-            "family": self.posterior.family,
-            **self._numbers(),
-            "log_evidence": plain(np.float64(self.log_evidence())),
+        }
+
+    def _where(self) -> dict[str, Any]:
+        """How well it predicted, and up to which events it goes."""
+        snapshot = self.snapshot
+        return {
             "score": self.score,
             "drift": self.drift,
             "epoch": snapshot.frontier.epoch,

@@ -65,7 +65,7 @@ def page(spec: Spec, bus: Bus, after: bytes, limit: int, schemas: Schemas = DECL
         held = {
             label: rows for shard in shards for label, rows in shard.held.items() if bound is None or label <= bound
         }
-        found += [_summary(spec, label, held[label]) for label in sorted(held)]
+        found += [summary(spec, label, held[label]) for label in sorted(held)]
     return found[:limit]
 
 
@@ -78,7 +78,8 @@ def _read(spec: Spec, bus: Bus, rows: Sequence[PageRows], schemas: Schemas) -> b
         shards.close()
 
 
-def _summary(spec: Spec, label: bytes, rows: Mapping[int, Row]) -> KeySummary:
+def summary(spec: Spec, label: bytes, rows: Mapping[int, Row]) -> KeySummary:
+    """A key by its rows, one for each clock."""
     n_events = int(sum(row.numbers[0] for row in rows.values()))
     weight = float(sum(row.numbers[2] for row in rows.values()))
     weight = weight if spec.inference.forget is not None else float(n_events)

@@ -36,7 +36,7 @@ class KeyFollower:
     def snapshot(self) -> Snapshot | None:
         """The key as of the newest manifest. A key without events is None, or has a prior that is fitted to others."""
         manifest = self._follower.snapshot
-        found = None if manifest is None else _as_of(self._spec, manifest, self._rows.held.get(self._label))
+        found = None if manifest is None else as_of(self._spec, manifest, self._rows.held.get(self._label))
         return found if found is not None and (found.n_events > 0 or self._spec.pooled) else None
 
     def catch_up(self) -> Snapshot | None:
@@ -79,10 +79,10 @@ class KeyedSnapshots:
         if not self.are_there:
             raise LookupError(f"{self._spec.name}: its shard of {label!r} has no snapshot yet")
         shard = names.shard_of(self._spec, label)
-        return _as_of(self._spec, self._manifests[shard], self._rows[shard].held.get(label))
+        return as_of(self._spec, self._manifests[shard], self._rows[shard].held.get(label))
 
 
-def _as_of(spec: Spec, manifest: Snapshot, rows: Mapping[int, Row] | None) -> Snapshot:
+def as_of(spec: Spec, manifest: Snapshot, rows: Mapping[int, Row] | None) -> Snapshot:
     """A key as of a manifest of its shard; one without events is what all keys start from."""
     if not rows:
         return unseen(spec, manifest)

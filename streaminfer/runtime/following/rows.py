@@ -127,7 +127,7 @@ class AllRows:
         return True
 
     def take(self, record: Record, saw: Saw) -> None:
-        place, value = _place(record), value_of(record)
+        place, value = row_place(record), value_of(record)
         if value is not None:
             version = self._versions.at(place, value)
             if version == 0 or place.clock != 0:
@@ -184,7 +184,7 @@ class SomeRows:
         return key.split(b"/", 2)[-1] in self._labels
 
     def take(self, record: Record, saw: Saw) -> None:
-        place, value = _place(record), value_of(record)
+        place, value = row_place(record), value_of(record)
         if value is not None:
             version = self._versions.at(place, value)
             if version == 0:
@@ -219,7 +219,8 @@ class SomeRows:
         self._teller.tell(f"{record.partition} offset {record.offset} {self.junk}: {error}")
 
 
-def _place(record: Record) -> RowPlace:
+def row_place(record: Record) -> RowPlace:
+    """Which row a record is; raises WireError if it is none."""
     place = key_records.place_of(record.key)
     if place is None:
         raise BadValue("a row must have a key and a value")

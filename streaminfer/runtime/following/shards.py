@@ -55,6 +55,11 @@ class Shards:
         ]
         return found if len(found) == len(self._followers) else []
 
+    @property
+    def positions(self) -> list[int]:
+        """How far each shard was read."""
+        return [each.position for each in self._followers]
+
     def poll(self, timeout: float) -> list[Snapshot]:
         """Takes in what has come, and waits for the first shard alone; snapshots of all shards, oldest first.
 

@@ -20,9 +20,12 @@ class Dealer:
         self._field = spec.key_field
 
     def outputs(
-        self, made: EventFormat, topic: str, partitions: int, count: int, batch: Sequence[bytes]
+        self, made: EventFormat, topic: str, partitions: int, count: int | None, batch: Sequence[bytes]
     ) -> list[Output]:
-        """The records of a batch; `count` rows came before it. A record of one keyed event has its key."""
+        """The records of a batch. A record of one keyed event has its key.
+
+        `count` rows came before it; None: those without a key go where the bus puts them.
+        """
         if self._field is None:
             return _in_turn(made, topic, partitions, count, batch)
         shares: dict[int, list[bytes]] = {}
@@ -53,7 +56,9 @@ class Dealer:
             return None
 
 
-def _in_turn(made: EventFormat, topic: str, partitions: int, count: int, batch: Sequence[bytes]) -> list[Output]:
+def _in_turn(made: EventFormat, topic: str, partitions: int, count: int | None, batch: Sequence[bytes]) -> list[Output]:
     """Around the partitions, from the one that the first row belongs to."""
+    if count is None:
+        return [Output(topic, value) for value in made.encode(batch)]
     first = count // made.events_per_record
     return [Output(topic, value, partition=(first + i) % partitions) for i, value in enumerate(made.encode(batch))]

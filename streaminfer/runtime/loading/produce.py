@@ -255,8 +255,7 @@ def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]], schema
     made, dealer, partitions = format_of(spec, schemas), Dealer(spec), len(bus.starts(topic))
     values = (encode(row) for row in rows)
     while batch := _batch(values, made):
-        outputs = [Output(topic, value) for value in made.encode(batch)]
-        bus.publish(outputs if spec.key is None else dealer.outputs(made, topic, partitions, count, batch))
+        bus.publish(dealer.outputs(made, topic, partitions, None, batch))
         count += len(batch)
     return count
 

@@ -2,75 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-from typing import NamedTuple
-
-from streaminfer.bus.protocol import Bus, OutOfRange, Output, Partition
+from streaminfer.bus.protocol import Bus, Output
 from streaminfer.combining.questions import Answer, Question
 from streaminfer.runtime import names
-from streaminfer.runtime.intact import is_removal, value_of
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.following.assembled import AssembledReader
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.wire import answers, questions
 from streaminfer.wire.avro import Schemas
-from streaminfer.wire.errors import WireError
-
-log = logging.getLogger(__name__)
 
 
-class Came(NamedTuple):
-    """Whole answers, and how many records were none of ours."""
-
-    answers: list[Answer]
-    n_bad: int
-
-
-class AnswersReader:
+class AnswersReader(AssembledReader[Answer]):
     """Follows what some subposteriors answer, from the start of the topic: chain 0 of each answers for it."""
 
     def __init__(
         self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas, subposteriors: list[int] | None = None
     ) -> None:
-        self._bus, self._topic, self._teller = bus, names.topic(spec, "answers"), Teller(log)
-        starts = bus.starts(self._topic)
-        self._units = list(range(settings.subposteriors)) if subposteriors is None else subposteriors
-        self._reader = bus.reader({Partition(self._topic, unit): starts[unit] for unit in self._units})
+        chosen = range(settings.subposteriors) if subposteriors is None else subposteriors
         dimension = int(spec.target.dimension)
-        self._assemblers = {
-            unit: answers.Assembler(spec.fingerprint, Unit.numbered(unit, settings), dimension, schemas)
-            for unit in self._units
+        adders = {
+            unit: answers.Assembler(spec.fingerprint, Unit.numbered(unit, settings), dimension, schemas).add
+            for unit in chosen
         }
-
-    def poll(self, timeout: float) -> Came:
-        """What has come since the last call."""
-        try:
-            polled = self._reader.poll(timeout)
-        except OutOfRange as error:
-            self._reader.seek(error.partition, error.start)
-            return Came([], 0)
-        found, n_bad = list[Answer](), 0
-        for part in polled.slices:
-            for record in part.records:
-                try:
-                    value = None if is_removal(record) else value_of(record)
-                    answer = self._assemblers[part.partition.index].add(record.key, value)
-                except WireError as error:
-                    n_bad += 1
-                    self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
-                    continue
-                if answer is not None:
-                    found.append(answer)
-        return Came(found, n_bad)
-
-    def at_end(self) -> bool:
-        """Whether all that is on the topic now was read."""
-        ends = self._bus.ends(self._topic)
-        return all(self._reader.position(Partition(self._topic, unit)) >= ends[unit] for unit in self._units)
-
-    def close(self) -> None:
-        self._reader.close()
+        super().__init__(bus, names.topic(spec, "answers"), adders)
 
 
 class Asker:
@@ -96,7 +51,7 @@ class Asker:
     def _remember(self) -> None:
         """Reads the answers that are there, one of which may be to the question that comes first."""
         while not self._reader.at_end():
-            for answer in self._reader.poll(0.5).answers:
+            for _, answer, _ in self._reader.poll(0.5):
                 self._newest[answer.subposterior] = answer
 
     @property
@@ -114,9 +69,9 @@ class Asker:
     def poll(self, timeout: float) -> dict[int, Answer] | None:
         """The answers to the open question by subposterior, once all of them are there; None before."""
         came = self._reader.poll(timeout)
-        self.n_dropped += came.n_bad
+        self.n_dropped += len(self._reader.bad)
         question = self._open
-        for answer in came.answers:
+        for _, answer, _ in came:
             self._newest[answer.subposterior] = answer
             if question is not None and not answer.fits(question):
                 self.n_dropped += 1

@@ -154,6 +154,10 @@ class Combining:
         spans = sorted(span for each in given if not each.shown.left_out for span in each.spans)
         return Joined(rounds.showing_of(given, made, self._gathered, complete), tuple(spans))
 
+    @property
+    def busy(self) -> bool:
+        return self._round is not None
+
     def taken_dropped(self) -> int:
         found, self._n_told = self._asker.n_dropped - self._n_told, self._asker.n_dropped
         return found

@@ -24,6 +24,10 @@ class Joining(Protocol):
     def look(self, before: Shown, version: int) -> Joined | None:
         """What is to be shown after what was shown before, if that is something new; `version` will be its own."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether it still asks about the segments that are fixed."""
+
     def taken_dropped(self) -> int:
         """What has come since the last call and was not what had been asked for."""
 
@@ -44,6 +48,11 @@ class Pooling:
             if found is not None:
                 return Joined(found, fixed.spans)
         return None
+
+    @property
+    def busy(self) -> bool:
+        """Nothing is asked."""
+        return False
 
     def taken_dropped(self) -> int:
         """Nothing is asked."""

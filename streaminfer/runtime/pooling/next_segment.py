@@ -20,17 +20,20 @@ PATIENCE_S: Final = 10.0
 """Seconds after the first event at which it begins however many are still to come."""
 
 
+def rule_of(spec: Spec, settings: Settings) -> Rule:
+    """When the segments of a spec are due."""
+    forget = spec.inference.forget or {}
+    window, seconds = forget.get("window_events"), forget.get("window_seconds")
+    return Rule(**settings.segment, window=None if window is None else int(window), window_seconds=seconds)
+
+
 class Ends:
     """Looks at the data topic; `clock` is its master's."""
 
     def __init__(self, spec: Spec, settings: Settings, bus: Bus, clock: Callable[[], float]) -> None:
         self._spec, self._bus, self._clock = spec, bus, clock
         self._topic = names.data_topic(spec)
-        forget = spec.inference.forget or {}
-        window = forget.get("window_events")
-        seconds = forget.get("window_seconds")
-        self._rule = Rule(**settings.segment, window=None if window is None else int(window), window_seconds=seconds)
-        self._settings = settings
+        self._rule = rule_of(spec, settings)
         self._starts: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         self._marks: dict[int, int] = {}
@@ -53,13 +56,12 @@ class Ends:
         return True
 
     def after(
-        self, before: Segment | None, subposterior: int, complete: bool, cut: bool, age_s: float
+        self, before: Segment | None, share: tuple[int, int], complete: bool, cut: bool, age_s: float
     ) -> Segment | None:
-        """The next segment of a subposterior, if it is due; `age_s` seconds after the one before was fixed.
+        """The next segment of subposterior j of J, `share` = (j, J), `age_s` seconds after the one before was fixed.
 
-        A first one without events is due only if `--until-idle` waits for it.
+        None if it is not due. A first one without events is due only if `--until-idle` waits for it.
         """
-        share = (subposterior, self._settings.subposteriors)
         spans = segments.spans_of(self._starts, self._ends, share, self._rule.window)
         there = any(span.end > span.start for span in spans)
         if before is None:

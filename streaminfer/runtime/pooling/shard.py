@@ -6,7 +6,7 @@ Restoring is reading again: the newest snapshot says which segments are fixed, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, Member, Partition, Position
@@ -21,6 +21,7 @@ from streaminfer.runtime.owning.owner import Owner
 from streaminfer.runtime.pooling import combined
 from streaminfer.runtime.pooling.asking import Asker
 from streaminfer.runtime.pooling.combining import Combining
+from streaminfer.runtime.pooling.cut_off import CutOff, window_of_all
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.runtime.pooling.joining import Joining, Pooling
 from streaminfer.runtime.pooling.next_segment import Ends
@@ -32,7 +33,7 @@ from streaminfer.sampling.pooled.showing import Showing
 from streaminfer.sampling.pooled.shown import Fixed, Sampled
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
-from streaminfer.sampling.units import Span
+from streaminfer.sampling.units import Span, is_of
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import described, sampled, start, with_shown
 from streaminfer.variational.held import Held
@@ -60,6 +61,8 @@ class SampledShard:
         self._gathered = Gathering(settings, size)
         self._joining = self._joins(clock, schemas)
         self._ends = Ends(spec, settings, bus, clock)
+        self._cut_off: CutOff | None = None
+        """Of the next segment of all subposteriors, while it is looked for."""
         self._manifests = ManifestWriter(spec, bus, 0, schemas)
         self.published = self.snapshot = start(spec)
         self._judged: dict[int, int] = {}
@@ -138,7 +141,8 @@ class SampledShard:
             self._follow()
             return self._show()
         shown = self._show()
-        return (self._ends.look() and self._fix(now_ms)) or shown
+        due = self._ends.look() or self._cut_off is not None
+        return (due and self._fix(now_ms)) or shown
 
     def _follow(self) -> None:
         """The segments of chains that go along the stream, as far as all of a subposterior have come."""
@@ -161,17 +165,13 @@ class SampledShard:
         topic_id = topic_identity.check(self._spec, self._bus, [self.snapshot])
         held = {each.subposterior: each for each in sampled(self.snapshot).shown.segments}
         before, n_lost, any_cut = dict(held), 0, False
-        for j in range(self._settings.subposteriors):
-            last = held.get(j)
-            old = None if last is None else Segment(last.number, last.spans)
-            complete = old is not None and self._gathered.is_complete(j, old.number)
-            cut = old is not None and self._gathered.is_cut(j, old.number)
-            age = 0.0 if last is None else max(0, now_ms - last.fixed_at) / 1000
-            new = self._ends.after(old, j, complete, cut, age)
+        for group, share in self._groups():
+            last = [held[j] for j in group if j in held]
+            old, cut = _joined(last), self._is_cut(last)
+            new = self._next(old, last, share, cut, now_ms)
             if new is not None:
-                held[j] = Fixed(j, new.number, new.spans, now_ms)
+                held |= {each.subposterior: each for each in self._split(new, group, now_ms)}
                 n_lost, any_cut = n_lost + self._ends.n_lost(old, cut), any_cut or cut
-                log.info("segment %d of subposterior %d: %s positions", new.number, j, f"{new.size:,}")
         if held == before:
             return False
         shown = sampled(self.snapshot).shown
@@ -180,6 +180,46 @@ class SampledShard:
         frontier = replace(self.snapshot.frontier, topic_id=topic_id)
         self.snapshot = replace(with_shown(self.snapshot, shown), counts=counts, frontier=frontier)
         return True
+
+    def _groups(self) -> list[tuple[Sequence[int], tuple[int, int]]]:
+        """Subposteriors whose segments are fixed together, and their share of the partitions."""
+        count = self._settings.subposteriors
+        if window_of_all(self._spec) is not None:
+            return [(range(count), (0, 1))]
+        return [([j], (j, count)) for j in range(count)]
+
+    def _is_cut(self, last: Sequence[Fixed]) -> bool:
+        """Whether chains have lost events of a segment, or nobody knows any more which events it had."""
+        unknown = window_of_all(self._spec) is not None and any(each.cut_off is None for each in last)
+        return unknown or any(self._gathered.is_cut(each.subposterior, each.number) for each in last)
+
+    def _next(
+        self, old: Segment | None, last: Sequence[Fixed], share: tuple[int, int], cut: bool, now_ms: int
+    ) -> Segment | None:
+        """The next segment of a share, if it is due and its cut-off is known."""
+        complete = all(self._gathered.is_complete(each.subposterior, each.number) for each in last)
+        age = max((now_ms - each.fixed_at for each in last), default=0) / 1000
+        new = self._ends.after(old, share, complete, cut, max(0.0, age))
+        if new is None or window_of_all(self._spec) is None:
+            return new
+        if self._joining.busy and not cut:
+            return None  # a question is about the cut-off that is fixed
+        if self._cut_off is None:
+            self._cut_off = CutOff(self._spec, self._bus, new, self._schemas)
+        found = self._cut_off.step()
+        if found is None and not self._cut_off.removed:
+            return None
+        made, self._cut_off = self._cut_off, None
+        made.close()
+        return None if found is None else made.segment._replace(cut_off=found)
+
+    def _split(self, new: Segment, group: Sequence[int], now_ms: int) -> Iterator[Fixed]:
+        """What each subposterior of a group has of a segment."""
+        for j in group:
+            spans = tuple(each for each in new.spans if is_of(each.partition, (j, self._settings.subposteriors)))
+            size = sum(span.end - span.start for span in spans)
+            log.info("segment %d of subposterior %d: %s positions", new.number, j, f"{size:,}")
+            yield Fixed(j, new.number, spans, now_ms, new.cut_off)
 
     def _show(self) -> bool:
         """Whether there is more to show of newest segments."""
@@ -229,6 +269,15 @@ class SampledShard:
         self._metrics.left(0)
         if self._follower is not None:
             self._follower.close()
+        if self._cut_off is not None:
+            self._cut_off.close()
         self._joining.close()
         self._reader.close()
         self._owner.close()
+
+
+def _joined(last: Sequence[Fixed]) -> Segment | None:
+    """The segment that subposteriors have together, of which each has the same number; None before the first."""
+    if not last:
+        return None
+    return Segment(max(each.number for each in last), tuple(sorted(span for each in last for span in each.spans)))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streaminfer.bus.protocol import Output, Record, Unreadable
 from streaminfer.runtime.dead_letters.store import letter_output
 from streaminfer.runtime.reading import intake
@@ -29,8 +32,16 @@ class Judged(NamedTuple):
     refused: list[Refused]
     n_bad: int
     """Bad events, of which one record may have many."""
-    n_readable: int
-    """Records that the bus could read, whatever is in them."""
+    records: Sequence[Record]
+    """Those that the bus could read, whatever is in them."""
+
+    @property
+    def n_readable(self) -> int:
+        return len(self.records)
+
+    def positions(self) -> NDArray[np.int64]:
+        """Those of the records of the good events, (n,)."""
+        return np.array([record.offset for record in self.records], dtype=np.int64)[self.taken.at]
 
     def letters(self, spec: Spec, since: Mapping[int, int] | None = None) -> list[Output]:
         """Dead letters of the bad events; with `since`, only of those from these positions on, by partition."""
@@ -55,4 +66,4 @@ def judge(
     taken = intake.take(spec, form, records, by_position, reached)
     refused = [Refused(records[bad.place], bad.reason, bad.rest) for bad in taken.bad]
     refused += [Refused(record, record.fault) for record in faulty]
-    return Judged(taken, refused, sum(bad.n_events for bad in taken.bad) + len(faulty), len(records))
+    return Judged(taken, refused, sum(bad.n_events for bad in taken.bad) + len(faulty), records)

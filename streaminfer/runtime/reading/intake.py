@@ -23,6 +23,8 @@ class Intake(NamedTuple):
     places: NDArray[np.float64] | None
     """(n,), if they matter: times in seconds since 1970, or the positions of their records."""
     bad: list[Bad]
+    at: NDArray[np.intp]
+    """(n,): which of the records each event is of."""
     stamps: NDArray[np.float64] | None = None
     """(n,), if there are keys: the timestamps of their records, in milliseconds since 1970."""
     reached: Reached = ()
@@ -63,25 +65,22 @@ def _believed(spec: Spec, taken: Intake, before: Reached) -> Intake:
 
 def _decoded(spec: Spec, form: EventFormat, records: Sequence[Record], by_position: bool) -> Intake:
     if spec.inference.by_time:
-        taken, at = _dated(spec, form, records)
+        taken = _dated(spec, form, records)
     else:
         decoded = form.decode([record.value for record in records])
-        taken, at = Intake(decoded.events, None, decoded.bad), decoded.places
+        taken = Intake(decoded.events, None, decoded.bad, decoded.places)
     if by_position:
         positions = np.array([record.offset for record in records], dtype=np.float64)
-        taken = taken._replace(places=positions[at])
+        taken = taken._replace(places=positions[taken.at])
     if taken.events.keys is None:
         return taken
     # Milliseconds before 1970 count as 0: a client may write anything.
-    stamps = np.array([record.timestamp for record in records], dtype=np.float64)[at]
+    stamps = np.array([record.timestamp for record in records], dtype=np.float64)[taken.at]
     return taken._replace(stamps=np.clip(stamps, 0.0, 1000 * times.LATEST))
 
 
-def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> tuple[Intake, NDArray[np.intp]]:
-    """The time of an event is in it, or else its record's timestamp; without a timestamp a record cannot be judged.
-
-    With the place of each event's record.
-    """
+def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> Intake:
+    """The time of an event is in it, or else its record's timestamp; without a timestamp a record cannot be judged."""
     stamps = np.array([record.timestamp for record in records], dtype=np.float64) / 1000
     stamped = (stamps >= 0) & (stamps <= times.LATEST)
     places = np.flatnonzero(stamped)
@@ -92,4 +91,4 @@ def _dated(spec: Spec, form: EventFormat, records: Sequence[Record]) -> tuple[In
     events, seconds = decoded.events, stamps[at]
     if spec.time_field is not None:
         events, seconds = events.parted()
-    return Intake(events, seconds, sorted(bad)), at
+    return Intake(events, seconds, sorted(bad), at)

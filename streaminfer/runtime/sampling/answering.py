@@ -10,25 +10,26 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any
 
-from streaminfer.bus.protocol import Bus, Member, OutOfRange, Partition
+from streaminfer.bus.protocol import Bus, Member
 from streaminfer.combining import answering
 from streaminfer.combining.answering import CannotAnswer, Slices
 from streaminfer.combining.questions import Answer, Asked, Question
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names, topic_identity
-from streaminfer.runtime.intact import is_removal, value_of
+from streaminfer.runtime.following.assembled import AssembledReader
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import AnswersReader
-from streaminfer.runtime.sampling.segment_events import Removed
+from streaminfer.runtime.pooling.cut_off import window_of_all
+from streaminfer.runtime.reading.span_events import Removed
 from streaminfer.runtime.sampling.segment_work import SegmentRows, SegmentWork
 from streaminfer.runtime.sampling.unit import OwnedUnit
 from streaminfer.runtime.telemetry import SamplerMetrics
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
 from streaminfer.spec import Spec
+from streaminfer.tables import draws
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
-from streaminfer.wire.errors import WireError
 from streaminfer.wire.questions import Assembler
 
 log = logging.getLogger(__name__)
@@ -39,36 +40,18 @@ def can_be_asked(settings: Settings, target: Any) -> bool:
     return settings.combine is not None and hasattr(target, "log_likelihood")
 
 
-class QuestionsReader:
+class QuestionsReader(AssembledReader[Question]):
     """Follows the topic; only the newest question counts."""
 
     def __init__(self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas) -> None:
-        self._teller = Teller(log)
-        self._partition = Partition(names.topic(spec, "questions"), 0)
-        self._reader = bus.reader({self._partition: bus.starts(self._partition.topic)[0]})
         partitions = spec.data.partitions or len(bus.ends(names.data_topic(spec)))
         counts = (settings.subposteriors, partitions, int(spec.target.dimension))
-        self._assembler = Assembler(spec.fingerprint, *counts, schemas)
+        super().__init__(bus, names.topic(spec, "questions"), {0: Assembler(spec.fingerprint, *counts, schemas).add})
 
-    def poll(self) -> Question | None:
-        """The newest that has come since the last call, maybe one that was there before; junk is told and ignored."""
-        try:
-            polled = self._reader.poll(0.0)
-        except OutOfRange as error:
-            self._reader.seek(error.partition, error.start)
-            return None
-        newest = None
-        for record in (each for part in polled.slices for each in part.records):
-            try:
-                found = self._assembler.add(record.key, None if is_removal(record) else value_of(record))
-            except WireError as error:
-                self._teller.tell(f"{record.partition} offset {record.offset} is ignored: {error}")
-                continue
-            newest = found or newest
-        return newest
-
-    def close(self) -> None:
-        self._reader.close()
+    def newest(self) -> Question | None:
+        """The newest that has come since the last call, maybe one that was there before."""
+        came = self.poll(0.0)
+        return came[-1].value if came else None
 
 
 class _Reply:
@@ -111,7 +94,7 @@ class Answering:
 
     def follow(self) -> None:
         """Takes up a new question. One that is repeated is answered again only if its answer is not on the topic."""
-        found = self._questions.poll()
+        found = self._questions.newest()
         if found is None:
             return
         if self._question is None or found.id != self._question.id:
@@ -176,13 +159,16 @@ class Answering:
         newest, j = "", reply.share.subposterior
         with closing(AnswersReader(self._spec, self._settings, self._bus, self._schemas, [j])) as reader:
             while not reader.at_end():
-                for answer in reader.poll(0.5).answers:
+                for _, answer, _ in reader.poll(0.5):
                     newest = answer.question
         return newest == reply.question.id
 
     def _begin(self, reply: _Reply, work: SegmentWork | None, newest: Snapshot) -> bool:
         """Starts on the sums once the rows are there; False if others read them."""
-        j, wanted, rows = reply.share.subposterior, reply.share.of, None
+        share, rows = reply.share, None
+        j, wanted = share.subposterior, draws.segment_at(newest, share.subposterior, share.segment, share.spans)
+        if wanted.cut_off is None and window_of_all(self._spec) is not None:
+            return self._is_behind(reply, newest)
         if work is not None and work.segment == wanted:
             if work.density is None:
                 return False
@@ -190,7 +176,7 @@ class Answering:
         elif j in self._rows and self._rows[j][0] == wanted:
             rows = self._rows[j][1]
         else:
-            rows = self._read(reply, newest)
+            rows = self._read(reply, wanted, newest)
             if rows is None:
                 return reply.done or reply.rows is None or not reply.rows.waits
             self._rows[j] = (wanted, rows)
@@ -199,12 +185,20 @@ class Answering:
         reply.slices = answering.slices(*arguments)
         return True
 
-    def _read(self, reply: _Reply, newest: Snapshot) -> Matrix | None:
+    def _is_behind(self, reply: _Reply, newest: Snapshot) -> bool:
+        """Of a segment whose cut-off no snapshot here says: that may come, unless the segment is over."""
+        share, there = reply.share, draws.segment_of(newest, reply.share.subposterior)
+        if there is None or there.number < share.segment:
+            return False
+        self._refuse(reply, "its window is over, and nobody knows when it began")
+        return True
+
+    def _read(self, reply: _Reply, wanted: Segment, newest: Snapshot) -> Matrix | None:
         """The rows of a segment that no chain here works on, from scratch or the log; None before all are there."""
         if reply.rows is None:
             topic_id, share = topic_identity.check(self._spec, self._bus, [newest]), reply.share
             of = (share.subposterior, self._settings.subposteriors)
-            arguments = (self._spec, self._bus, self._target, of, share.of, topic_id, self._schemas)
+            arguments = (self._spec, self._bus, self._target, of, wanted, topic_id, self._schemas)
             reply.rows = SegmentRows(*arguments)
         if not reply.rows.step(0.0):
             return None

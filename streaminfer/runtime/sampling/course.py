@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix, Vector
+from streaminfer.runtime.reading.span_events import Removed
 from streaminfer.runtime.sampling.new_events import NewEvents
-from streaminfer.runtime.sampling.segment_events import Removed
 from streaminfer.runtime.sampling.segment_work import SegmentWork
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling import flat
@@ -63,6 +63,11 @@ class Course:
         if self._chain is None:
             return self._ended is not None and not (self.begun and self._state.phase == self._ended)
         return not self.begun or (self._chain.block, self._chain.step) != self._committed
+
+    @property
+    def progress(self) -> str:
+        """What its set-up is at; empty afterwards."""
+        return "" if self._prepared is not None or self.finished else self.work.progress
 
     @property
     def finished(self) -> bool:

@@ -9,11 +9,11 @@ from streaminfer.bus.protocol import Bus
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
-from streaminfer.runtime.sampling.segment_events import SegmentEvents
+from streaminfer.runtime.reading.span_events import SpanEvents
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Span, Spans
 from streaminfer.spec import Spec
-from streaminfer.tables.draws import scorer_of
+from streaminfer.tables.kinds import drawn_of
 from streaminfer.wire.avro import Schemas
 
 
@@ -33,8 +33,8 @@ class NewEvents:
             for each in segment.spans
         )
         self._bus = bus
-        self._scored = None if draws is None else scorer_of(spec, draws)
-        self._events: SegmentEvents | None = SegmentEvents(spec, bus, new, schemas, ends)
+        self._scored = None if draws is None else drawn_of(spec).scorer(spec, draws)
+        self._events: SpanEvents | None = SpanEvents(spec, bus, new, schemas, ends)
         self.score, self.n_scored = 0.0, 0
 
     def step(self, timeout: float) -> bool:

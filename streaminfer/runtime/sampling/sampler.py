@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from streaminfer.bus.protocol import Bus, BusError, Partition, Poll
+from streaminfer.bus.protocol import Bus, BusError, Partition, Poll, Position
 from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.sampling import scratch
@@ -29,6 +29,8 @@ SLICE_S: Final = 0.2
 COMMIT_S: Final = 0.5
 """Seconds between two commits of a unit."""
 CHECK_S: Final = 2.0
+TELL_S: Final = 1.0
+"""Seconds between notes on how far a set-up is."""
 ANSWERING: Final = 0.25
 """The part of its time that a process spends on answers while chains have work: all of them fall behind by no more."""
 
@@ -59,7 +61,7 @@ class Sampler:
         self._work: dict[int, SegmentWork] = {}
         """By subposterior, that of its newest segment."""
         self._committed_at: dict[Partition, float] = {}
-        self._checked_at = clock()
+        self._checked_at = self._told_at = clock()
         self._polled = self._busy = False
         scratch.remove_old()
 
@@ -76,6 +78,7 @@ class Sampler:
         self._busy = self._work_on()
         self._busy = self._answer() or self._busy
         self._commit_due()
+        self._tell_progress()
         self._check()
 
     def reset(self) -> None:
@@ -194,6 +197,19 @@ class Sampler:
                 unit.commit(self._member)
                 self._committed_at[partition] = now
                 self._metrics.tell(before, unit.state)
+
+    def _tell_progress(self) -> None:
+        """Notes beside the group's positions, for whoever waits. The next commit of a unit takes its note away."""
+        now = self._clock()
+        if now - self._told_at < TELL_S:
+            return
+        self._told_at = now
+        notes = {each: Position(unit.state.block, unit.progress) for each, unit in self._units.items() if unit.progress}
+        try:
+            if notes:
+                self._member.commit(notes)
+        except BusError as error:
+            log.info("progress was not told: %s", error)
 
     def _check(self) -> None:
         now = self._clock()

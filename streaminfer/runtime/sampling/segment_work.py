@@ -15,14 +15,13 @@ from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import NoModeError
 from streaminfer.models.targets.reading import reading_of
+from streaminfer.runtime.reading.span_events import Read, SpanEvents
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.scratch import About, Check, RowsFile
-from streaminfer.runtime.sampling.segment_events import Read, SegmentEvents
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling.chains import packing, setting_up
-from streaminfer.sampling.chains.prepared import Prepared, anchored
+from streaminfer.sampling.chains.prepared import OfData, Prepared, of_data
 from streaminfer.sampling.chains.setting_up import Setup, Slices
-from streaminfer.sampling.gradients.estimates import Anchor
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.settings import Settings
@@ -57,7 +56,7 @@ class SegmentRows:
         self._check: Check | None = None
         self._found: About | None = None
         """What the file that is compared should have."""
-        self._events: SegmentEvents | None = None
+        self._events: SpanEvents | None = None
         self._reading = reading_of(target)
         self._times: list[Vector] = []
         self._lengths: list[NDArray[np.intp]] = []
@@ -85,12 +84,14 @@ class SegmentRows:
         elif self._file.lock() and self._file.about() is None:
             self._file.begin(self._segment.size)
             self._times, self._lengths, self._n_bad, self._n_rows = [], [], 0, 0
-            self._events = SegmentEvents(self._spec, self._bus, self._segment.spans, self._schemas, None)
+            self._events = SpanEvents(self._spec, self._bus, self._segment.spans, self._schemas)
 
     @property
     def progress(self) -> str:
-        done = self._events.position if self._events is not None else 0
-        return f"{done:,} of {self._segment.size:,} positions read"
+        """What it does; empty while it waits for another process."""
+        if self._events is not None:
+            return f"reading {self._events.position:,} of {self._segment.size:,} positions"
+        return "" if self._check is None else "comparing the rows in scratch with their digest"
 
     @property
     def waits(self) -> bool:
@@ -146,13 +147,14 @@ class SegmentRows:
             self._lengths.append(self._reading.lengths(rows))
 
     def _keep_window(self) -> None:
-        """Leaves out what is older than the window before the newest event."""
+        """Leaves out what is older than the window before the newest event, here or of all subposteriors."""
         times = np.concatenate([np.empty(0), *self._times])
         lengths = np.concatenate([np.empty(0, dtype=np.intp), *self._lengths])
         self._times, self._lengths = [], []
         seconds = (self._spec.inference.forget or {}).get("window_seconds")
         if seconds is not None and len(times):
-            self._file.keep(times > times.max() - seconds, lengths)
+            cut_off = self._segment.cut_off
+            self._file.keep(times > (times.max() - seconds if cut_off is None else cut_off), lengths)
 
     def close(self) -> None:
         if self._check is not None:
@@ -176,14 +178,16 @@ class SegmentWork:
         self.density: Density | None = None
         self.setup: Setup | None = None
         self._slices: Slices | None = None
-        self._anchored: Anchor | None = None
+        self._of_data: OfData | None = None
         self.progress = ""
+        """What the work on rows and set-up is at."""
 
     def read(self, timeout: float) -> bool:
         """Whether the rows are there; each call does a part. Raises Removed."""
         if self.density is None and self.rows.step(timeout) and (rows := self.rows.mapped()) is not None:
             self.density = reading_of(self._target).density(self._target, rows, 1 / self._unit.subposteriors)
-        self.progress = self.rows.progress
+        if self.density is None:
+            self.progress = self.rows.progress
         return self.density is not None
 
     @property
@@ -211,16 +215,16 @@ class SegmentWork:
                 self.setup = end.value
             except NoModeError as error:
                 raise Fatal(f"the mode of the posterior was not found: {error}") from error
-        if self.setup is not None and self._anchored is None:
-            self._anchored = anchored(self.density, self.setup)
+        if self.setup is not None and self._of_data is None:
+            self._of_data = of_data(self.density, self._settings, self.setup)
         return self.setup is not None
 
     def prepared(self, unit: Unit) -> Prepared:
         """What a chain of this segment is computed from."""
-        if self.density is None or self.setup is None:
+        if self.density is None or self.setup is None or self._of_data is None:
             raise RuntimeError("the segment is not set up yet")
         key = Key(self._settings.seed, "steps", unit.number, self.segment.number)
-        return Prepared(self.density, self._settings, key, self.setup, self._anchored)
+        return Prepared(self.density, self._settings, key, self.setup, self._of_data)
 
     def close(self) -> None:
         self.rows.close()

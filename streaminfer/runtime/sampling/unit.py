@@ -179,6 +179,11 @@ class OwnedUnit:
         return self._course is not None and self._course.dirty
 
     @property
+    def progress(self) -> str:
+        """What the set-up of its segment is at; empty before and after it."""
+        return self._course.progress if isinstance(self._course, Course) else ""
+
+    @property
     def finished(self) -> bool:
         """Whether the segment has all its draws, so that a commit must come at once."""
         return self._course is not None and self._course.finished

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from streaminfer.bus.protocol import Bus
+import time
+from typing import Final
+
+from streaminfer.bus.protocol import Bus, BusError
+from streaminfer.runtime import names
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.pooling.draws_reader import DrawsReader
 from streaminfer.sampling import flat
@@ -19,11 +23,18 @@ WORDS = {"setup": "read events and find their start", "warmup": "warm up", "draw
 """What chains do in each phase."""
 
 
+LOOK_S: Final = 1.0
+"""Seconds between looks at the notes of samplers."""
+MOST: Final = 100
+"""Characters of a note that are shown."""
+
+
 class Chains:
     """Follows the newest draws of each chain."""
 
     def __init__(self, spec: Spec, settings: Settings, bus: Bus, schemas: Schemas) -> None:
-        self._settings = settings
+        self._spec, self._settings, self._bus = spec, settings, bus
+        self._note, self._looked_at = "", -LOOK_S
         self._reader = DrawsReader(spec, settings, flat.size(spec.target.shapes), bus, schemas)
         self._newest: dict[int, Draws] = {}
 
@@ -42,13 +53,28 @@ class Chains:
         here = [each for each in found if each is not None and each.segment >= number]
         what = f"segment {number}: {counted(self._settings.n_units, 'chain')}"
         if len(here) < len(found):
-            return f"{what} {WORDS['setup']}"
+            note = self._noted()
+            return f"{what} set up, {note}" if note else f"{what} {WORDS['setup']}"
         last = min(here, key=lambda each: (PHASES.index(each.phase), each.end))
         total = setting_up.n_steps(self._settings, last.thin, last.segment == 0)
         if last.phase == "done" and snapshot is not None and self._is_combining(snapshot):
             return f"{what} {WORDS[last.phase]}, their draws are combined"
         step = f", step {last.end:,} of {total:,}" if last.phase in {"warmup", "draws"} else ""
         return f"{what} {WORDS[last.phase]}{step}"
+
+    def _noted(self) -> str:
+        """What the first sampler that has a note says of its set-up."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_S:
+            return self._note
+        self._looked_at = now
+        try:
+            kept = self._bus.committed(names.sampler_group(self._spec))
+        except BusError:  # it may be read without the right to see groups
+            kept = {}
+        notes = [at.note for _, at in sorted(kept.items()) if at.note]
+        self._note = "".join(each for each in notes[0][:MOST] if each.isprintable()) if notes else ""
+        return self._note
 
     def _is_combining(self, snapshot: Snapshot) -> bool:
         return self._settings.combine is not None and not sampled(snapshot).shown.complete

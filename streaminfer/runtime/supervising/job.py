@@ -61,7 +61,7 @@ class Job:
     ) -> None:
         """`roles` are the services that the children are of."""
         self._spec, self._bus, self._roles, self._until_idle = spec, bus, roles, until_idle
-        ids = schemas.prepare(spec, bus)
+        ids = self.schemas = schemas.prepare(spec, bus)
         names.check_data_topic(spec, bus)
         self._loading = Loader(spec, bus, data, ids).run() if data is not None else None
         self._progress: Progress | None = None
@@ -76,8 +76,9 @@ class Job:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a posterior and every process lives."""
-        return self.follower.snapshot is not None and all(child.alive for child in self.supervisor.children)
+        """Whether there is a posterior and every process lives that should by now."""
+        lives = all(child.alive or child.to_come for child in self.supervisor.children)
+        return self.follower.snapshot is not None and lives
 
     @property
     def idle(self) -> bool:

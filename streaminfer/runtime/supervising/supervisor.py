@@ -42,6 +42,11 @@ class Child:
     failures: int = 0
 
     @property
+    def to_come(self) -> bool:
+        """Whether it was never started and is to be started later than the others."""
+        return self.process is None and self.started_at == 0.0 and self.start_at > time.monotonic()
+
+    @property
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
@@ -108,16 +113,20 @@ class Supervisor:
 
 
 def children_of(
-    roles: Sequence[Role], spec: Spec, workers: int, spec_path: str, bus_url: str, verbose: int
+    roles: Sequence[Role], spec: Spec, workers: int, spec_path: str, bus_url: str, verbose: int, http: str | None = None
 ) -> list[Child]:
-    """The processes of a spec's services.
+    """The processes of a spec's services. The one that serves has the address `http`, and is then waited for.
 
     Each has an instance name that its restarts keep and that no other `up` on the same bus has.
     """
-    here = uuid.uuid4().hex[:8]
+    here, now = uuid.uuid4().hex[:8], time.monotonic()
     flags = ["--verbose"] * verbose
     named = [(role, f"{role.short}-{i}") for role in roles for i in range(role.replicas(spec, workers))]
-    return [
-        Child(name, [role.name, spec_path, "--bus", bus_url, "--instance", f"{name}.{here}", *flags])
-        for role, name in named
-    ]
+    found = []
+    for role, name in named:
+        arguments = [role.name, spec_path, "--bus", bus_url, "--instance", f"{name}.{here}", *flags]
+        if role.serves and http is not None:
+            found.append(Child(name, [*arguments, "--http", http]))
+        else:
+            found.append(Child(name, arguments, start_at=now + role.after_seconds if role.after_seconds else 0.0))
+    return found

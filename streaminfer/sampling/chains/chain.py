@@ -17,6 +17,7 @@ from streaminfer.sampling.chains.kernel import Kernel
 from streaminfer.sampling.chains.prepared import Prepared
 from streaminfer.sampling.chains.table import kernel_for
 from streaminfer.sampling.draws import Counters
+from streaminfer.sampling.subsets.proxy import BrokenBound
 
 MOST_UNDONE: Final = 100
 """Steps in a row that may leave the finite numbers."""
@@ -93,10 +94,13 @@ def advance(prepared: Prepared, chain: Chain) -> tuple[Chain, Drawn]:
     """One block of steps; raises Diverged after MOST_UNDONE steps in a row that left the finite numbers."""
     kernel, warmup = kernel_of(prepared), prepared.setup.warmup
     learned = kernel.learns_until(prepared)
-    length = 1 if prepared.settings.source == "stream" else kernel.block
+    length = 1 if prepared.settings.source == "stream" else kernel.block(prepared)
     end = min(each for each in (chain.step + length, learned, warmup, _end(prepared)) if each > chain.step)
     rng = prepared.key.generator(chain.block)
-    block = kernel.steps(prepared, chain.state, rng, end - chain.step, chain.step < learned)
+    try:
+        block = kernel.steps(prepared, chain.state, rng, end - chain.step, chain.step < learned)
+    except BrokenBound as error:
+        raise Diverged(str(error)) from error
     if kernel.undone(block.state) >= MOST_UNDONE:
         raise Diverged(
             f"inference.step: {MOST_UNDONE} steps in a row left the finite numbers (a first step has the size "
@@ -118,8 +122,7 @@ def _drawn(prepared: Prepared, positions: Matrix, weights: Vector, known: Vector
     kernel = kernel_of(prepared)
     values, cost = prepared.in_order(kernel.values(prepared, positions)), 0
     log_density = known[chosen] if len(known) else known
-    if not len(known) and kernel.exactness == "sampled":
-        # A step of such a method reads all data anyway.
+    if not len(known) and kernel.knows_density:
         log_density, cost = prepared.density.log_density(positions), prepared.density.n * len(chosen)
     if not (np.isfinite(values).all() and np.isfinite(log_density).all()):
         raise Diverged(

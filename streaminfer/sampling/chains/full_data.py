@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.kernels import gibbs, mala, mh
 
 
-class _Exact:
-    """What the three have in common."""
+class Stationary:
+    """What methods have in common whose target is the posterior."""
 
-    exactness: Final = "sampled"
-    block: Final = 1
+    exactness: str = "sampled"
+    knows_density: bool = True
+
+    def block(self, prepared: Prepared) -> int:  # noqa: ARG002 (each step reads all data)
+        return 1
 
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:
         return preparing.start(prepared, rng)
@@ -42,7 +45,7 @@ class _Exact:
         return setup.warmup if settings.adapt == "warmup" else 0
 
 
-class Mh(_Exact):
+class Mh(Stationary):
     """A random walk whose covariance is first that of the Laplace approximation, if there is a mode."""
 
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> mh.State:  # noqa: ARG002 (nothing is random)
@@ -58,11 +61,11 @@ class Mh(_Exact):
         rule = prepared.settings.step
         accept = (rule.accept if rule is not None else None) or mh.ACCEPT
         after, positions, info = mh.steps(prepared.density, state, rng, count, adapting=learning, accept=accept)
-        spent = Counters(info.n_accepted, info.n_proposed, info.n_likelihood)
+        spent = Counters(info.n_accepted, info.n_proposed, info.n_likelihood, n_read=info.n_likelihood)
         return Block(after, positions, np.ones(count), np.full(count, after.log_density), spent)
 
 
-class Mala(_Exact):
+class Mala(Stationary):
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> mala.State:  # noqa: ARG002 (nothing is random)
         rule = prepared.settings.step
         size = (rule.size if rule is not None else None) or len(position) ** (-1 / 3)
@@ -79,11 +82,11 @@ class Mala(_Exact):
         accept = (rule.accept if rule is not None else None) or mala.ACCEPT
         by = prepared.preconditioner
         after, positions, info = mala.steps(prepared.density, state, rng, count, by, learning, accept)
-        spent = Counters(info.n_accepted, info.n_proposed, info.n_likelihood, info.n_gradient)
+        spent = Counters(info.n_accepted, info.n_proposed, info.n_likelihood, info.n_gradient, n_read=info.n_likelihood)
         return Block(after, positions, np.ones(count), np.full(count, after.log_density), spent)
 
 
-class Gibbs(_Exact):
+class Gibbs(Stationary):
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> gibbs.State:
         return gibbs.init(prepared.density, position, rng, self._scan(prepared))
 
@@ -103,7 +106,8 @@ class Gibbs(_Exact):
         learning: bool,  # noqa: ARG002
     ) -> Block:
         after, positions, info = gibbs.steps(prepared.density, state, rng, count, self._scan(prepared))
-        return Block(after, positions, np.ones(count), np.empty(0), Counters(n_likelihood=info.n_likelihood))
+        spent = Counters(n_likelihood=info.n_likelihood, n_read=info.n_likelihood)
+        return Block(after, positions, np.ones(count), np.empty(0), spent)
 
     def _scan(self, prepared: Prepared) -> gibbs.Scan:
         return "random" if prepared.settings.scan == "random" else "systematic"

@@ -12,6 +12,7 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.chains import prepared as preparing
 from streaminfer.sampling.chains.kernel import Block
 from streaminfer.sampling.chains.prepared import Prepared
+from streaminfer.sampling.chains.subset_methods import n_decisions, picking
 from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.kernels import sghmc, sgld, sgnht
 from streaminfer.sampling.kernels.chain import Dynamics, Info, StepBlock
@@ -24,7 +25,10 @@ class _Stochastic(ABC):
     """What the three have in common."""
 
     exactness: Final = "approximate"
-    block: Final = STEPS
+    knows_density: Final = False
+
+    def block(self, prepared: Prepared) -> int:  # noqa: ARG002 (the same for all)
+        return STEPS
 
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:
         return preparing.start(prepared, rng)
@@ -52,13 +56,14 @@ def _learns(prepared: Prepared) -> bool:
     return prepared.settings.precondition == "rms"
 
 
-def _block(state: Any, block: StepBlock, info: Info) -> Block:
-    spent = Counters(n_gradient=info.n_gradient, n_undone=info.n_undone)
+def _block(prepared: Prepared, state: Any, block: StepBlock, info: Info) -> Block:
+    n_read = info.n_gradient // prepared.dynamics.gradients.cost
+    spent = Counters(n_gradient=info.n_gradient, n_undone=info.n_undone, n_read=n_read)
     return Block(state, block.positions, block.weights, np.empty(0), spent)
 
 
 class Sgld(_Stochastic):
-    """Learns the preconditioner `rms` during warm-up."""
+    """Learns the preconditioner `rms` during warm-up. Steps may be corrected by tests on subsets afterwards."""
 
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> sgld.State:  # noqa: ARG002 (a position is all)
         return sgld.init(position)
@@ -71,7 +76,21 @@ class Sgld(_Stochastic):
     ) -> Block:
         learned = _learns(prepared) and not learning and bool(state.squares.any())
         dynamics = prepared.learned(state.squares) if learned else prepared.dynamics
-        return _block(*sgld.steps(dynamics, state, rng, count, adapting=learning))
+        if prepared.settings.correct is None or learning:
+            return _block(prepared, *sgld.steps(dynamics, state, rng, count, adapting=learning))
+        picks = picking(rng)
+        after, block, info, decided = sgld.corrected(dynamics, prepared.subsets, state, rng, picks, count)
+        made = _block(prepared, after, block, info)
+        spent = made.spent._replace(
+            n_accepted=decided.n_accepted,
+            n_proposed=decided.n_proposed,
+            n_likelihood=decided.n_likelihood,
+            n_read=made.spent.n_read // 2 + decided.n_read,
+        )
+        return made._replace(spent=spent)
+
+    def block(self, prepared: Prepared) -> int:
+        return STEPS if prepared.settings.correct is None else n_decisions(prepared)
 
 
 class Found(NamedTuple):
@@ -103,15 +122,15 @@ class _Moving(_Stochastic):
 
     def steps(self, prepared: Prepared, state: Any, rng: np.random.Generator, count: int, learning: bool) -> Block:
         if not isinstance(state, Found):
-            return _block(*self.moved(prepared.dynamics, prepared, state, rng, count))
+            return _block(prepared, *self.moved(prepared.dynamics, prepared, state, rng, count))
         if learning:
             learned, block, info = sgld.steps(prepared.dynamics, state.learned, rng, count, adapting=True)
-            return _block(Found(learned, state.own), block, info)
+            return _block(prepared, Found(learned, state.own), block, info)
         dynamics, own = prepared.learned(state.learned.squares), state.own
         if own.n_steps == 0:
             own = self.init(dynamics, prepared, state.learned.position, rng)
         own, block, info = self.moved(dynamics, prepared, own, rng, count)
-        return _block(Found(state.learned, own), block, info)
+        return _block(prepared, Found(state.learned, own), block, info)
 
     def undone(self, state: Any) -> int:
         if isinstance(state, Found):

@@ -30,8 +30,11 @@ class Kernel(Protocol):
         """`sampled`: the draws are of the target. `approximate`: they are of something near it."""
 
     @property
-    def block(self) -> int:
-        """Steps that share one generator of random numbers: 1 if a step may read all data."""
+    def knows_density(self) -> bool:
+        """Whether the log density of a draw is known, or costs no more than a step did."""
+
+    def block(self, prepared: Prepared) -> int:
+        """Steps that share one generator of random numbers: 1 if each reads all data."""
 
     def start(self, prepared: Prepared, position: Vector, rng: np.random.Generator) -> Any:
         """The state of a chain at a position (d,)."""

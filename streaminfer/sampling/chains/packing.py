@@ -1,4 +1,7 @@
-"""The state of any kernel as one vector of float64, and back: named tuples of numbers, vectors and matrices."""
+"""The state of any kernel as one vector of float64, and back: named tuples of numbers, vectors and matrices.
+
+Which events are bright is a vector, too: of bits.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streaminfer.models.model import Vector
+from streaminfer.sampling.kernels.brightness import Brightness
 
 T = TypeVar("T")
 
@@ -15,6 +19,8 @@ def flatten(state: Any) -> Vector:
     """All numbers of a state, in the order of its fields."""
     if isinstance(state, tuple):
         return np.concatenate([np.empty(0), *(flatten(each) for each in state)])
+    if isinstance(state, Brightness):
+        return state.packed()
     return np.ravel(np.asarray(state, dtype=np.float64))
 
 
@@ -34,11 +40,14 @@ def _taken(like: Any, vector: Vector) -> tuple[Any, Vector]:
             found, vector = _taken(each, vector)
             fields.append(found)
         return type(like)(*fields), vector
-    shape = np.shape(like)
+    bright = isinstance(like, Brightness)
+    shape = (like.n_numbers,) if bright else np.shape(like)
     size = int(np.prod(shape, dtype=np.int64))
     if len(vector) < size:
         raise ValueError(f"a state that ends {size - len(vector)} numbers too early")
     numbers, rest = vector[:size], vector[size:]
+    if bright:
+        return like.unpacked(numbers), rest
     if shape:
         return numbers.reshape(shape).copy(), rest
     return type(like)(numbers[0]), rest

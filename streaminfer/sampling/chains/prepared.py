@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
 from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.remainders import Expansion
 from streaminfer.sampling import flat
+from streaminfer.sampling.chains import firefly
 from streaminfer.sampling.chains.setting_up import Setup
 from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.gradients.estimates import Anchor, Gradients, anchor
@@ -19,9 +21,23 @@ from streaminfer.sampling.gradients.minibatches import Minibatches, Passing, Ran
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.gradients.schedule import Schedule
 from streaminfer.sampling.kernels.chain import Dynamics
+from streaminfer.sampling.kernels.flymc import Bound
+from streaminfer.sampling.kernels.subsampled_mh import Subsets, subsets
 from streaminfer.sampling.pooled import labels
 from streaminfer.sampling.randomness import Key
 from streaminfer.sampling.settings import Settings
+from streaminfer.sampling.subsets.proxy import Proxy, plain, proxy
+
+
+class OfData(NamedTuple):
+    """What is computed of all rows, if a method needs it: control variates of gradients, and of decisions; bounds."""
+
+    anchor: Anchor | None = None
+    proxy: Proxy | None = None
+    bound: Bound | None = None
+
+
+NOTHING: Final = OfData()
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +48,8 @@ class Prepared:
     settings: Settings
     key: Key
     setup: Setup
-    anchored: Anchor | None = None
-    """For control variates. It depends on the data alone, so chains of one process share it."""
+    of_data: OfData = NOTHING
+    """It depends on the data alone, so chains of one process share it."""
 
     @cached_property
     def whitening(self) -> Preconditioner:
@@ -51,7 +67,7 @@ class Prepared:
     @cached_property
     def dynamics(self) -> Dynamics:
         """Of a stochastic-gradient method."""
-        gradients = Gradients(self.density, self.anchored)
+        gradients = Gradients(self.density, self.of_data.anchor)
         return Dynamics(gradients, self.minibatches, self.schedule, self.preconditioner)
 
     def learned(self, squares: Vector) -> Dynamics:
@@ -81,6 +97,28 @@ class Prepared:
         n, size = self.density.n, min(self.settings.minibatch or 1, self.density.n)
         return Shuffled(n, size, self.key.of("minibatches")) if self.settings.batches == "shuffled" else Random(n, size)
 
+    @property
+    def bound(self) -> Bound:
+        """The lower bounds of flymc."""
+        if self.of_data.bound is None:
+            raise ValueError(f"the method {self.settings.method} has no lower bounds")
+        return self.of_data.bound
+
+    @property
+    def proxy(self) -> Proxy:
+        """Of a method that decides on subsets."""
+        if self.of_data.proxy is None:
+            raise ValueError(f"the method {self.settings.method} has no expansion")
+        return self.of_data.proxy
+
+    @cached_property
+    def subsets(self) -> Subsets:
+        """What tests on subsets are made by."""
+        test = self.settings.stopping
+        if test is None:
+            raise ValueError(f"the method {self.settings.method} has no test")
+        return subsets(self.proxy, test, self.settings.minibatch or 1)
+
     @cached_property
     def schedule(self) -> Schedule:
         size, rule = self.setup.size, self.settings.step
@@ -89,11 +127,24 @@ class Prepared:
         return Schedule(size, rule.after, rule.power, rule.floor * size / rule.size)
 
 
-def anchored(density: Density, setup: Setup) -> Anchor | None:
-    """The anchor of a set-up: its gradient is kept, the slopes of all rows are computed again."""
-    if not len(setup.gradient):
-        return None
-    return anchor(density, setup.mode, setup.gradient)
+def of_data(density: Density, settings: Settings, setup: Setup) -> OfData:
+    """The derivatives at the anchor are kept in a set-up; slopes and scales of all rows are computed again."""
+    fixed, found = None, None
+    if settings.control_variates is True:
+        fixed = anchor(density, setup.mode, setup.gradient)
+    if settings.order is not None:
+        bounded = settings.stopping is None or settings.stopping.rule != "t"
+        found = proxy(density, _expansion(density, settings.order, setup), setup.root, bounded)
+    rule = settings.bound
+    bound = None if rule is None else firefly.restored(density, rule, setup.mode, setup.bound)
+    return OfData(fixed, found, bound)
+
+
+def _expansion(density: Density, order: int, setup: Setup) -> Expansion:
+    if order == 0:
+        return plain(density)
+    second = setup.second if order > 1 else np.zeros((density.dimension,) * 2)
+    return Expansion(order, setup.mode, 0.0, setup.gradient, second)
 
 
 def start(prepared: Prepared, rng: np.random.Generator) -> Vector:

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets import mode
+from streaminfer.models.targets import mode, remainders
 from streaminfer.models.targets.corpus import Corpus
 from streaminfer.models.targets.density import Density
 from streaminfer.models.targets.mode import Mode
 from streaminfer.models.targets.target import Curved
-from streaminfer.sampling.chains import first_topics, packing
+from streaminfer.sampling.chains import firefly, first_topics, packing
 from streaminfer.sampling.gradients import bias, preconditioning, tuning
 from streaminfer.sampling.gradients.estimates import Gradients, anchor
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
@@ -32,6 +32,9 @@ Slices = Generator[str, None, "Setup"]
 """Work in slices; each yields what it is doing."""
 
 
+_NOTHING: Final = np.empty(0)
+
+
 class Setup(NamedTuple):
     """What is fixed in a segment. What a method does not need has no numbers."""
 
@@ -41,6 +44,8 @@ class Setup(NamedTuple):
     """(d, d): R with R R' the inverse curvature at the mode; or (0, 0)."""
     gradient: Vector
     """(d,): that of the log likelihood of all rows at the mode, for control variates; or (0,)."""
+    second: Matrix
+    """(d, d): its second derivatives there, for those of order 2; or (0, 0)."""
     size: float
     """Of the first step; 0 if the method has none, or learns it."""
     noise: float
@@ -50,27 +55,36 @@ class Setup(NamedTuple):
     """Steps before the first draw."""
     n_setup: int
     """Likelihoods and gradients of single events that it took."""
+    bound: Vector = _NOTHING
+    """Of flymc: the part of the events that a step looks at, then the sum of all bounds; or (0,)."""
 
 
 def of_stream(settings: Settings, first: bool) -> Setup:
     """That of events that pass by: nothing is known of them, and only a `first` segment has a warm-up."""
     thin = settings.thin or LEAST_THIN
     size = 0.0 if settings.step is None else settings.step.size or 0.0
-    nothing = np.empty(0)
-    return Setup(nothing, np.empty((0, 0)), nothing, size, 0.0, thin, _n_warmup(settings, thin, first), 0)
+    none, nothing = np.empty(0), np.empty((0, 0))
+    return Setup(none, nothing, none, nothing, size, 0.0, thin, _n_warmup(settings, thin, first), 0)
 
 
 def blank(density: Density, settings: Settings) -> Setup:
     """One with the shapes of all set-ups of these settings."""
     d, at_mode = density.dimension, _needs_mode(settings)
     root = np.zeros((d, d) if at_mode and isinstance(density.target, Curved) else (0, 0))
-    gradient = np.zeros(d if settings.control_variates else 0)
+    gradient = np.zeros(d if _has_anchor(settings) else 0)
+    second = np.zeros((d, d) if settings.order == 2 else (0, 0))
     mode = np.zeros(d if at_mode or isinstance(density, Corpus) else 0)
-    return Setup(mode, root, gradient, 0.0, 0.0, 1, 0, 0)
+    bound = np.zeros(firefly.n_numbers(d) if settings.bound is not None else 0)
+    return Setup(mode, root, gradient, second, 0.0, 0.0, 1, 0, 0, bound)
 
 
 def _needs_mode(settings: Settings) -> bool:
-    return settings.start == "mode" or settings.precondition == "mode" or bool(settings.control_variates)
+    tuned = settings.bound is not None and settings.bound.tune == "mode"
+    return settings.start == "mode" or settings.precondition == "mode" or _has_anchor(settings) or tuned
+
+
+def _has_anchor(settings: Settings) -> bool:
+    return bool(settings.control_variates) or bool(settings.order)
 
 
 def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slices:
@@ -84,10 +98,18 @@ def slices(density: Density, settings: Settings, key: Key, first: bool) -> Slice
     if isinstance(density, Corpus):
         topics, n_read = yield from first_topics.slices(density, settings.minibatch or 1, key)
         made = made._replace(mode=topics, n_setup=n_read)
-    if settings.control_variates:
+    if _has_anchor(settings):
         yield "the gradient of all events at the mode"
         gradient = density.likelihood_gradient(made.mode[None])[0]
         made = made._replace(gradient=gradient, n_setup=made.n_setup + density.n)
+    if settings.order == 2:
+        yield "the second derivatives of all events at the mode"
+        second = remainders.second_derivatives(density, made.mode)
+        made = made._replace(second=second, n_setup=made.n_setup + density.n)
+    if settings.bound is not None:
+        yield "the lower bounds of all events"
+        bound, n_read = firefly.measured(density, settings.bound, made.mode, made.root, key)
+        made = made._replace(bound=bound, n_setup=made.n_setup + n_read)
     made = yield from _sized(density, settings, key, made)
     thin = settings.thin or _usual_thin(density, settings, made)
     made = made._replace(thin=thin, warmup=_n_warmup(settings, thin, first))
@@ -118,7 +140,7 @@ def _mode(density: Density) -> Generator[str, None, Mode]:
 def _sized(density: Density, settings: Settings, key: Key, made: Setup) -> Slices:
     """With the size of steps, and the noise that it follows from."""
     rule = settings.step
-    if rule is None or settings.minibatch is None:
+    if rule is None or settings.minibatch is None or settings.adapt is not None:
         return made
     if rule.bias is None:
         # Steps of weights on the simplex have no preconditioner that could know how many events there are.
@@ -142,7 +164,7 @@ def _sized(density: Density, settings: Settings, key: Key, made: Setup) -> Slice
 
 def _usual_thin(density: Density, settings: Settings, made: Setup) -> int:
     """Steps over which a chain moves about as far as the posterior is wide, if that can be said."""
-    if settings.method == "mh":
+    if settings.adapt is not None and settings.precondition is None and settings.proposal != "langevin":
         return max(1, density.dimension)
     if settings.minibatch is None:
         return 1

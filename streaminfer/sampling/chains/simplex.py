@@ -18,7 +18,10 @@ class Sgrld:
     """Positions are weights (K,) above 0; the parameters are their proportions."""
 
     exactness: Final = "approximate"
-    block: Final = STEPS
+    knows_density: Final = False
+
+    def block(self, prepared: Prepared) -> int:  # noqa: ARG002 (the same for all)
+        return STEPS
 
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:
         """A draw of the prior, away from 0."""
@@ -48,7 +51,7 @@ class Sgrld:
         sizes = prepared.schedule.sizes(state.n_steps, count)
         transition: sgrld.Transition = "euler" if prepared.settings.transition == "euler" else "cir"
         after, positions, info = sgrld.steps(state, concentration, counts, rng, sizes, transition)
-        spent = Counters(n_gradient=indices.size, n_undone=info.n_undone)
+        spent = Counters(n_gradient=indices.size, n_undone=info.n_undone, n_read=indices.size)
         return Block(after, positions, sizes, np.empty(0), spent)
 
     def position(self, state: sgrld.State) -> Vector:

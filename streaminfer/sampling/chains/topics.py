@@ -19,7 +19,11 @@ class SgrldTopics:
     """A place is weights (K W,) above 0; the parameters are their proportions in each topic."""
 
     exactness: Final = "approximate"
-    block: Final = 1
+    knows_density: Final = False
+
+    def block(self, prepared: Prepared) -> int:  # noqa: ARG002 (the same for all)
+        return 1
+
     """A step draws the topics of all tokens of a minibatch, and moves every weight."""
 
     def first(self, prepared: Prepared, rng: np.random.Generator) -> Vector:  # noqa: ARG002 (all chains start alike)
@@ -57,7 +61,7 @@ class SgrldTopics:
             state, info = sgrld.advance(state, corpus.share * target.concentration, counts, rng, size, transition)
             positions[t] = sgrld.probabilities(state.weights).ravel()
             undone += info.n_undone
-        spent = Counters(n_gradient=indices.size, n_undone=undone)
+        spent = Counters(n_gradient=indices.size, n_undone=undone, n_read=indices.size)
         return Block(state, positions, sizes, np.empty(0), spent)
 
     def position(self, state: sgrld.State) -> Vector:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from streaminfer.models.options import OptionsError
 from streaminfer.models.targets.kinds.gaussian_mixture import GaussianMixture
-from streaminfer.sampling.choices.methods import BIAS_NEEDS, NEEDS, has_bias_step
+from streaminfer.sampling.choices.defaults import SUBSETS
+from streaminfer.sampling.choices.methods import BIAS_NEEDS, BOUNDED, NEEDS, has_bias_step, is_bounded
 from streaminfer.sampling.choices.options import LARGEST, STEP_KEYS
 
 _CURVED: Final = (*NEEDS["mala"], *BIAS_NEEDS)
@@ -17,12 +18,24 @@ _CURVED: Final = (*NEEDS["mala"], *BIAS_NEEDS)
 
 def check(options: Mapping[str, Any], target: Any) -> None:
     """Raises OptionsError that names the first option that does not fit."""
+    _check_variates(options)
     _check_stream(options)
     _check_mode(options, target)
     _check_step(options, target)
     _check_learning(options)
+    _check_subsets(options, target)
+    _check_bound(options, target)
     _check_subposteriors(options, target)
     _check_draws(options, target)
+
+
+def _check_variates(options: Mapping[str, Any]) -> None:
+    """Control variates of gradients are used or not, those of decisions on subsets have an order."""
+    given, method = options.get("control_variates"), options["method"]
+    if given is None or isinstance(given, bool) != (method in SUBSETS):
+        return
+    kind = "0, 1 or 2" if method in SUBSETS else "true or false"
+    raise OptionsError("control_variates", f"must be {kind} with the method {method}: correct it", given)
 
 
 def _check_stream(options: Mapping[str, Any]) -> None:
@@ -75,7 +88,7 @@ def _check_step(options: Mapping[str, Any], target: Any) -> None:
             owners = " or ".join(each for each, keys in STEP_KEYS.items() if name in keys)
             rule = f"means nothing with the method {method}, only with {owners}: leave it out"
             raise OptionsError(f"step.{name}", rule, step[name])
-    first = {"mh": "accept", "mala": "accept"}.get(method, "bias")
+    first = "accept" if "accept" in STEP_KEYS[method] else "bias"
     if first in step and len(step) > 1:
         other = next(name for name in step if name != first)
         rule = f"means nothing if step has {first}: set {other} without {first}, or leave it out"
@@ -111,6 +124,43 @@ def _check_learning(options: Mapping[str, Any]) -> None:
     if options.get("noise") is not None and options["noise"] > options["friction"]:
         rule = "must be at most friction, as the noise of sghmc is what friction takes less this: lower it"
         raise OptionsError("noise", rule, options["noise"])
+
+
+def _check_subsets(options: Mapping[str, Any], target: Any) -> None:
+    """Expansions need an anchor, and certified rules the bounds of what expansions leave out."""
+    correct, test = options.get("correct"), options.get("test")
+    if correct is None and options["method"] not in SUBSETS:
+        return
+    if correct is not None and options["source"] == "stream":
+        rule = "means nothing with source: stream, whose events are seen once: leave it out, or use source: segment"
+        raise OptionsError("correct", rule, {name: value for name, value in correct.items() if value is not None})
+    field = "control_variates" if correct is None else "correct.order"
+    order = options["control_variates"] if correct is None else correct["order"]
+    lacks = _lacking(target, (*BOUNDED, *_CURVED))
+    if order > 0 and lacks is not None:
+        rule = f"must be 0, as the model has no {lacks}, which an expansion at the mode needs: leave it out"
+        raise OptionsError(field, rule, order)
+    by = (correct or test or {"rule": "poisson_mh"})["rule"]
+    if by == "t" or is_bounded(target, order):
+        return
+    if (missing := _lacking(target, BOUNDED)) is not None:
+        rule = f"needs {' and '.join(BOUNDED)}, and the model has no {missing}: use the rule t"
+        raise OptionsError("test.rule" if correct is None else "correct.rule", rule, by)
+    others = " or ".join(str(each) for each in range(3) if is_bounded(target, each))
+    derivative = ("first", "second", "third")[order]
+    rule = f"must be {others} with {by}, as the {derivative} of the model's derivative_bounds is None: set it"
+    raise OptionsError(field, rule, order)
+
+
+def _check_bound(options: Mapping[str, Any], target: Any) -> None:
+    """Bounds of flymc touch at a mode, and Langevin steps go along gradients: a model must know them."""
+    lacks = _lacking(target, NEEDS["mala"])
+    if options["method"] != "flymc" or lacks is None:
+        return
+    if options["bound"]["tune"] == "mode":
+        raise OptionsError("bound.tune", f"must be none, as the model has no {lacks}, by which a mode is found", "mode")
+    if options["proposal"] == "langevin":
+        raise OptionsError("proposal", f"must be random_walk, as the model has no {lacks}: leave it out", "langevin")
 
 
 def _check_subposteriors(options: Mapping[str, Any], target: Any) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 from streaminfer.models.targets.reading import DOCUMENTS, reading_of
 from streaminfer.sampling import flat
 from streaminfer.sampling.choices import combine
-from streaminfer.sampling.choices.methods import has_bias_step, missing
-from streaminfer.sampling.choices.options import LARGEST
+from streaminfer.sampling.choices.methods import expands, has_bias_step, is_bounded, missing
+from streaminfer.sampling.choices.options import LARGEST, STEP_KEYS
 from streaminfer.sampling.kernels import mala, mh
-from streaminfer.sampling.settings import Settings, StepRule
+from streaminfer.sampling.settings import BoundRule, Settings, StepRule, Stopping
 
 BIAS: Final = 0.05
 DRAWS: Final = 1000
@@ -20,7 +20,10 @@ LEAST_TOPICS, MOST_TOPICS = 10, 100
 """Draws of topics by each chain."""
 TOPICS_NUMBERS: Final = 1 << 22
 """Numbers that all draws of topics together have, if that is within those bounds: 32 MB."""
-ACCEPT: Final[Mapping[str, float]] = {"mh": mh.ACCEPT, "mala": mala.ACCEPT}
+WALKS: Final = ("mh", "subsampled_mh", "poisson_mh")
+"""Random walks."""
+SUBSETS: Final = ("subsampled_mh", "poisson_mh")
+"""Those whose decisions read a part of the events."""
 SIZES: Final[Mapping[str, float]] = {"sgld": 0.001, "sghmc": 0.0005, "sgnht": 0.005}
 """Sizes of steps if second derivatives are not known, or not used.
 
@@ -42,7 +45,7 @@ def filled(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
             found[name] = choose(found, target)
     if "step" in found:
         found["step"] = _step(found)
-    return found
+    return {**found, **_tests(found, target)}
 
 
 def is_modal(options: Mapping[str, Any], target: Any) -> bool:
@@ -55,9 +58,16 @@ def _start(options: Mapping[str, Any], target: Any) -> str:
     return "mode" if missing(target, "mala") is None and options.get("source") != "stream" else "prior"
 
 
+def moves_by_walk(options: Mapping[str, Any]) -> bool:
+    """Whether proposals are a random walk, which takes many steps from one place to another."""
+    return options["method"] in WALKS or options.get("proposal") == "random_walk"
+
+
 def _thin(options: Mapping[str, Any], target: Any) -> int | None:
     """Of stochastic gradients it follows from the size of steps."""
-    return {"mh": max(1, int(target.dimension)), "mala": 1, "gibbs": 1}.get(options["method"])
+    if moves_by_walk(options):
+        return max(1, int(target.dimension))
+    return 1 if options["method"] in {"mala", "gibbs", "flymc"} else None
 
 
 def _batches(options: Mapping[str, Any], _target: Any) -> str | None:
@@ -68,6 +78,29 @@ def _precondition(options: Mapping[str, Any], target: Any) -> str:
     if is_modal(options, target):
         return "mode"
     return "none" if options["method"] == "mala" else "rms"
+
+
+def _control_variates(options: Mapping[str, Any], target: Any) -> bool | int:
+    """Of gradients whether they are used, of decisions on subsets the order of expansions."""
+    if options["method"] in SUBSETS:
+        return 2 if expands(target) else 0
+    return is_modal(options, target)
+
+
+def _tests(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
+    """`test` and `correct` with a rule and an order that suit the target."""
+    found: dict[str, Any] = {}
+    for name in ("test", "correct"):
+        if (given := options.get(name)) is None:
+            continue
+        made = dict(given)
+        if name == "correct" and made["order"] is None:
+            made["order"] = 2 if expands(target) else 0
+        order = made["order"] if name == "correct" else options["control_variates"]
+        if made["rule"] is None:
+            made["rule"] = "bernstein_serfling" if is_bounded(target, order) else "t"
+        found[name] = made
+    return found
 
 
 def _adapt(options: Mapping[str, Any], _target: Any) -> str:
@@ -89,7 +122,7 @@ _CHOICES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], Any]]] = {
     "thin": _thin,
     "batches": _batches,
     "precondition": _precondition,
-    "control_variates": is_modal,
+    "control_variates": _control_variates,
     "adapt": _adapt,
 }
 
@@ -97,8 +130,8 @@ _CHOICES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], Any]]] = {
 def _step(options: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a step that are set; of sizes all."""
     step = {name: value for name, value in (options["step"] or {}).items() if value is not None}
-    if options["method"] in ACCEPT:
-        return step or {"accept": ACCEPT[options["method"]]}
+    if "accept" in STEP_KEYS[options["method"]]:
+        return step or {"accept": mh.ACCEPT if moves_by_walk(options) else mala.ACCEPT}
     if not step and options.get("precondition") == "mode":
         return {"bias": BIAS}
     if "bias" in step:
@@ -121,5 +154,9 @@ def made(options: Mapping[str, Any]) -> Settings:
     step = options.get("step")
     said: dict[str, Any] = {each.name: options.get(each.name) for each in fields(Settings)}
     said["step"] = None if step is None else StepRule(**step)
+    for name in ("test", "correct"):
+        given = options.get(name)
+        said[name] = None if given is None else Stopping(**given)
     said["combine"] = combine.made(options["combine"])
+    said["bound"] = None if options.get("bound") is None else BoundRule(**options["bound"])
     return Settings(**said)

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 _DENSITY: Final = ("log_likelihood", "log_prior")
 _GRADIENT: Final = ("gradient", "prior_gradient")
+BOUNDED: Final = ("derivative_bounds", "ascent")
+"""What certified bounds of decisions on subsets need, and expansions: events that are margins."""
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "mh": _DENSITY,
     "mala": _GRADIENT,
@@ -16,8 +18,8 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sgnht": _GRADIENT,
     "sgrld": ("concentration", "counts"),
     "subsampled_mh": _DENSITY,
-    "poisson_mh": ("derivative_bounds",),
-    "flymc": ("lower_bound",),
+    "poisson_mh": (*_DENSITY, *BOUNDED),
+    "flymc": (*_DENSITY, "lower_bound", "ascent"),
 }
 """What a method needs beyond `target.Target`."""
 BIAS_NEEDS: Final = ("curvature", "prior_curvature")
@@ -32,6 +34,17 @@ def missing(target: Any, method: str) -> str | None:
 def fitting(target: Any) -> tuple[str, ...]:
     """The methods that fit a target."""
     return tuple(method for method in NEEDS if missing(target, method) is None)
+
+
+def expands(target: Any) -> bool:
+    """Whether decisions on subsets may use an expansion at the mode."""
+    return all(hasattr(target, name) for name in (*BOUNDED, *_GRADIENT, *BIAS_NEEDS))
+
+
+def is_bounded(target: Any, order: int) -> bool:
+    """Whether what an expansion of this order leaves out has a certified bound."""
+    bounds: tuple[float | None, ...] = getattr(target, "derivative_bounds", ())
+    return all(hasattr(target, name) for name in BOUNDED) and order < len(bounds) and bounds[order] is not None
 
 
 def has_bias_step(target: Any) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streaminfer.models.options import Choice, Flag, Integer, Number, OneKey, Option, Section, Short
+from streaminfer.models.options import Choice, Either, Flag, Integer, Number, OneKey, Option, Section, Short
 from streaminfer.sampling.choices.combine import COMBINE
+from streaminfer.sampling.kernels.poisson_mh import CHI
+from streaminfer.sampling.subsets.rules import RULES
 
 MINIBATCH: Final = 256
 """Events of a gradient if the spec does not say how many."""
@@ -47,7 +49,7 @@ STEP: Final = Section(
         Option(
             "accept",
             Number(minimum=0.01, maximum=0.99),
-            "The part of proposals of mh and mala that should be accepted; the size of steps is learned.",
+            "The part of proposals that should be accepted, by methods that refuse some; the size of steps is learned.",
             None,
         ),
     )
@@ -74,7 +76,7 @@ _SHARED: Final = (
         "thin",
         Integer(1, 10**9),
         "Steps from one draw to the next. Not set means max(10, 1 / step) for stochastic gradients, as many as there "
-        "are dimensions for mh, else 1.",
+        "are dimensions for random walks (mh, subsampled_mh, poisson_mh, flymc), else 1.",
         None,
     ),
     Option(
@@ -104,15 +106,15 @@ _SHARED: Final = (
 _STEP: Final = Option(
     "step",
     STEP,
-    "The sizes of steps of a sampler. Not set means {accept: 0.234} for mh, {accept: 0.574} for mala, {bias: 0.05} if "
-    "precondition is mode, else a size of the method's own.",
+    "The sizes of steps of a sampler. Not set means {accept: 0.234} for random walks, {accept: 0.574} along gradients, "
+    "{bias: 0.05} if precondition is mode, else a size of the method's own.",
     None,
 )
 _ADAPT: Final = Option(
     "adapt",
     Choice(("warmup", "always", "never")),
-    "When mh and mala learn the size of steps, and mh their directions. Not set means warmup, or never if step has a "
-    "size.",
+    "When methods that refuse proposals learn the size of steps, and random walks their directions if they are not "
+    "known. Not set means warmup, or never if step has a size.",
     None,
 )
 _SCAN: Final = Option(
@@ -131,6 +133,8 @@ _MINIBATCHES: Final = (
         None,
     ),
 )
+_FLAG_OR_ORDER: Final = Either((Flag(), Integer(0, 2)))
+"""Of gradients a flag, of decisions on subsets an order; `checks` knows which method has which."""
 _GRADIENTS: Final = (
     *_MINIBATCHES,
     Option(
@@ -155,7 +159,7 @@ _GRADIENTS: Final = (
     ),
     Option(
         "control_variates",
-        Flag(),
+        _FLAG_OR_ORDER,
         "Whether gradients are estimated by their differences from those at the mode. Not set means true if the model "
         "has second derivatives.",
         None,
@@ -181,20 +185,112 @@ _TRANSITION: Final = Option(
     # density has a pole at 0. Sparse cells are what sgrld is for.
     "cir",
 )
+_RULE: Final = Option(
+    "rule",
+    Choice(RULES),
+    "When a decision has read enough events: by Student's t, or by a bound that always holds. Not set means "
+    "bernstein_serfling if the model has bounds of its derivatives, else t.",
+    None,
+)
+_ERROR: Final = Option(
+    "error",
+    Number(above=0.0, maximum=0.5),
+    "The chance of a wrong decision: of t at each look, as if means were normal; of the others in all, whatever the "
+    "data.",
+    0.01,
+)
+_GROWTH: Final = Option(
+    "growth",
+    Number(minimum=1.0, maximum=1e6),
+    "How many times as many events are known after each further look; 1: a minibatch more.",
+    2.0,
+)
+_ORDER: Final = Option(
+    "order",
+    Integer(0, 2),
+    "Of the expansion at the mode that decisions know without events; 0: none. Not set means 2 if events are margins "
+    "with bounded derivatives, else 0.",
+    None,
+)
+_TEST: Final = Option("test", Section((_RULE, _ERROR, _GROWTH)), "How subsampled_mh decides.", {})
+_CORRECT: Final = Option(
+    "correct",
+    Section((_RULE, _ERROR, _GROWTH, _ORDER)),
+    "How steps of sgld are accepted by a Metropolis test on subsets of the events. Not set: all steps are.",
+    None,
+)
+_CHI: Final = Option(
+    "chi",
+    Number(minimum=1e-6, maximum=1e3),
+    "How many more events poisson_mh reads to make its decisions less noisy.",
+    CHI,
+)
+_EXPANSION: Final = Option(
+    "control_variates",
+    _FLAG_OR_ORDER,
+    "Of subsampled_mh and poisson_mh, the order of the expansion at the mode that they know without events; 0: none. "
+    "Not set means 2 if events are margins with bounded derivatives, else 0.",
+    None,
+)
+_FIRST: Final = Option(
+    "minibatch", Integer(1, 1_000_000), "Events that a test of subsampled_mh reads first.", MINIBATCH
+)
+
+_PROPOSAL: Final = Option(
+    "proposal",
+    Choice(("random_walk", "langevin")),
+    "How flymc proposes its next place: a random walk, or a step along the gradient.",
+    "random_walk",
+)
+_BOUND: Final = Option(
+    "bound",
+    Section(
+        (
+            Option(
+                "tune",
+                Choice(("mode", "none")),
+                "Where the lower bounds touch the likelihood: at the mode, which leaves few events bright, or all at "
+                "the same margin, which needs no mode.",
+                "mode",
+            ),
+            Option("at", Number(minimum=0.0, maximum=1e3), "That margin, if tune is none.", 1.5),
+            Option(
+                "update",
+                Choice(("implicit", "explicit")),
+                "How brightness changes: dark events are offered their light, or a part of all events is drawn anew.",
+                "implicit",
+            ),
+            Option(
+                "fraction",
+                Number(minimum=1e-9, maximum=1.0),
+                "The part of the events that a step looks at. Not set means as the number of bright events suggests.",
+                None,
+            ),
+        )
+    ),
+    "The lower bounds of flymc, and how it changes which events are bright.",
+    {},
+)
 
 OPTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     "mh": (*_SHARED, _STEP, _ADAPT),
     "mala": (*_SHARED, _STEP, _PRECONDITION, _ADAPT),
     "gibbs": (*_SHARED, _SCAN),
-    "sgld": (*_SHARED, *_GRADIENTS, _STEP),
+    "sgld": (*_SHARED, *_GRADIENTS, _STEP, _CORRECT),
     "sghmc": (*_SHARED, *_GRADIENTS, _STEP, _FRICTION, _NOISE),
     "sgnht": (*_SHARED, *_GRADIENTS, _STEP, _FRICTION),
     "sgrld": (*_SHARED, *_MINIBATCHES, _STEP, _TRANSITION),
+    "subsampled_mh": (*_SHARED, _FIRST, _STEP, _ADAPT, _EXPANSION, _TEST),
+    "poisson_mh": (*_SHARED, _STEP, _ADAPT, _EXPANSION, _CHI),
+    "flymc": (*_SHARED, _STEP, _ADAPT, _PROPOSAL, _BOUND),
 }
 """By method."""
 STEP_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "mh": ("accept", "size"),
     "mala": ("accept", "size"),
+    "subsampled_mh": ("accept", "size"),
+    "poisson_mh": ("accept", "size"),
+    "flymc": ("accept", "size"),
     **dict.fromkeys(("sgld", "sghmc", "sgnht"), ("bias", "size", "after", "power", "floor")),
     "sgrld": ("size", "after", "power", "floor"),
 }

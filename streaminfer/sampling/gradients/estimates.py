@@ -7,6 +7,7 @@ rows of g_n(anchor) + N/B sum over the minibatch of g_n(theta) - g_n(anchor), wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,18 @@ def anchor(density: Density, position: Vector, gradient: Vector | None = None) -
     return Anchor(position.copy(), gradient, slopes)
 
 
+class Around(NamedTuple):
+    """What estimates of margins have around the sum over a minibatch: precision (mean - theta) + base, all (d,).
+
+    `slopes` are subtracted from those of rows, (n,), or (0,) without an anchor.
+    """
+
+    base: Vector
+    slopes: Vector
+    mean: Vector
+    precision: Vector
+
+
 @dataclass(frozen=True, eq=False)
 class Gradients:
     """Estimates from minibatches; with an anchor by control variates."""
@@ -47,23 +60,43 @@ class Gradients:
     density: Density
     anchor: Anchor | None = None
 
+    @cached_property
+    def around(self) -> Around | None:
+        """None unless events are margins."""
+        target, fixed = self.density.target, self.anchor
+        if not isinstance(target, Margins):
+            return None
+        mean, precision = target.prior
+        base, slopes = (np.zeros(len(mean)), np.empty(0)) if fixed is None else (fixed.gradient, fixed.slopes)
+        return Around(base, slopes, mean, self.density.share * precision)
+
     def __call__(self, theta: Vector, indices: Indices) -> Vector:
         """The estimate at theta (d,) from the rows of one minibatch (B,)."""
         density, fixed = self.density, self.anchor
         rows = density.rows.take(indices, axis=0)
-        found: Vector = density.share * density.target.prior_gradient(theta[None])[0]
         scale = density.n / len(indices)
-        if isinstance(density.target, Margins):
-            slopes = density.target.slope(rows @ theta)
-            if fixed is not None:
-                slopes = slopes - fixed.slopes[indices]
-            found = found + scale * (slopes @ rows)
-        elif fixed is None:
-            found = found + scale * density.target.gradient(theta[None], rows)[0]
+        if self.around is not None:
+            return self._of_margins(self.around, theta, indices, rows, scale)
+        found: Vector = density.share * density.target.prior_gradient(theta[None])[0]
+        if fixed is None:
+            found += scale * density.target.gradient(theta[None], rows)[0]
         else:
             here, there = density.target.gradient(np.stack([theta, fixed.position]), rows)
-            found = found + scale * (here - there)
-        return found if fixed is None else found + fixed.gradient
+            found += scale * (here - there) + fixed.gradient
+        return found
+
+    def _of_margins(self, around: Around, theta: Vector, indices: Indices, rows: Matrix, scale: float) -> Vector:
+        """In place, as arrays are small: to make one takes as long as to fill it."""
+        slopes = self.density.target.slope(rows @ theta)
+        if len(around.slopes):
+            slopes -= around.slopes[indices]
+        found: Vector = slopes @ rows
+        found *= scale
+        rest = around.mean - theta
+        rest *= around.precision
+        rest += around.base
+        found += rest
+        return found
 
     def terms(self, theta: Vector, rows: Matrix) -> Matrix:
         """What each of some rows adds to the estimate, apart from N/B: (n, d)."""

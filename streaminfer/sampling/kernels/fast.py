@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.kinds.margins import Margins
 from streaminfer.sampling.gradients.estimates import Gradients
 
 
@@ -23,7 +22,7 @@ def loops() -> Any:
 
 
 class Given(NamedTuple):
-    """What every compiled loop needs of the gradients: rows and link, then what their sum is made of."""
+    """What every compiled loop needs of the gradients: rows and link, then what is around their sum (see `Around`)."""
 
     rows: Matrix
     link: int
@@ -35,12 +34,8 @@ class Given(NamedTuple):
 
 def given(gradients: Gradients) -> Given | None:
     """None unless a compiled loop can compute these gradients."""
-    density, target = gradients.density, gradients.density.target
-    if not isinstance(target, Margins) or len(density.rows) != density.n or loops() is None:
+    density, around = gradients.density, gradients.around
+    if around is None or len(density.rows) != density.n or loops() is None:
         return None
-    mean, precision = target.prior
-    base, slopes = np.zeros(len(mean)), np.empty(0)
-    if gradients.anchor is not None:
-        base, slopes = gradients.anchor.gradient, gradients.anchor.slopes
     rows = np.ascontiguousarray(density.rows)  # of a mapped file a view, as numba knows no maps
-    return Given(rows, target.link_code, base, slopes, mean, density.share * precision)
+    return Given(rows, density.target.link_code, *around)

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.families.special import solve_triangular
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.density import Sloped
 from streaminfer.sampling.gradients.preconditioning import Preconditioner
 from streaminfer.sampling.kernels import mh, sgld
 
@@ -39,14 +38,14 @@ class Info(NamedTuple):
     n_gradient: int
 
 
-def init(density: Density, position: Vector, size: float) -> State:
+def init(density: Sloped, position: Vector, size: float) -> State:
     start = np.array(position, dtype=np.float64)
     value, slope = float(density.log_density(start[None])[0]), density.gradient(start[None])[0]
     return State(start, value, slope, math.log(size), 0)
 
 
 def step(
-    density: Density,
+    density: Sloped,
     state: State,
     rng: np.random.Generator,
     by: Preconditioner,
@@ -62,7 +61,7 @@ def step(
         reached, slope = -math.inf, state.gradient
         if np.isfinite(proposed).all():
             reached, slope = float(density.log_density(proposed[None])[0]), density.gradient(proposed[None])[0]
-        back = _log_density(state.position, proposed, slope, size, by)
+        back = sgld.log_transition(state.position, proposed, slope, size, by)
         log_alpha = mh.log_acceptance(state.log_density, reached, back + 0.5 * float(noise @ noise))
     accepted = bool(uniform < log_alpha) and bool(np.isfinite(slope).all())
     after = state._replace(position=proposed, log_density=reached, gradient=slope) if accepted else state
@@ -73,15 +72,8 @@ def step(
     return after, Info(int(accepted), 1, density.n, density.n)
 
 
-def _log_density(to: Vector, at: Vector, gradient: Vector, size: float, by: Preconditioner) -> float:
-    """log q(to | at) apart from what is the same both ways: minus half the square of the noise that leads there."""
-    left = to - at - 0.5 * size * by.times(gradient)
-    noise = left / by.root if by.root.ndim == 1 else solve_triangular(by.root, left)
-    return -0.5 * float(noise @ noise) / size
-
-
 def steps(
-    density: Density,
+    density: Sloped,
     state: State,
     rng: np.random.Generator,
     count: int,

@@ -12,7 +12,7 @@ import numpy as np
 
 from streaminfer.families import matrices
 from streaminfer.models.model import Matrix, Vector
-from streaminfer.models.targets.density import Density
+from streaminfer.models.targets.density import Evaluated
 
 ACCEPT: Final = 0.234
 """The part of proposals that a random walk should have accepted (Roberts, Gelman & Gilks 1997)."""
@@ -37,7 +37,11 @@ class RandomWalk(NamedTuple):
     factor: Matrix
 
     def propose(self, theta: Vector, rng: np.random.Generator) -> Vector:
-        return theta + self.scale * (self.factor @ rng.standard_normal(len(theta)))
+        return self.moved(theta, rng.standard_normal(len(theta)))
+
+    def moved(self, theta: Vector, noise: Vector) -> Vector:
+        """The proposal that standard noise (d,) leads to."""
+        return theta + self.scale * (self.factor @ noise)
 
     def log_ratio(self, theta: Vector, proposed: Vector) -> float:  # noqa: ARG002 (the same both ways)
         return 0.0
@@ -74,24 +78,31 @@ class Info(NamedTuple):
     n_likelihood: int
 
 
-def init(density: Density, position: Vector, cov: Matrix | None = None, size: float = 1.0) -> State:
+def init(density: Evaluated, position: Vector, cov: Matrix | None = None, size: float = 1.0) -> State:
     """With a first covariance (d, d) of the random walk, such as that of the Laplace approximation."""
-    d = len(position)
     start = np.array(position, dtype=np.float64)
-    first = np.eye(d) if cov is None else np.array(cov, dtype=np.float64)
-    adaptation = Adaptation(0, start.copy(), first, math.log(size))
-    return State(start, float(density.log_density(start[None])[0]), adaptation)
+    return State(start, float(density.log_density(start[None])[0]), learning(start, cov, size))
+
+
+def learning(position: Vector, cov: Matrix | None = None, size: float = 1.0) -> Adaptation:
+    """What a random walk knows before its first step."""
+    first = np.eye(len(position)) if cov is None else np.array(cov, dtype=np.float64)
+    return Adaptation(0, np.array(position, dtype=np.float64), first, math.log(size))
 
 
 def step(
-    density: Density,
+    density: Evaluated,
     state: State,
     rng: np.random.Generator,
     proposal: Proposal | None = None,
     adapting: bool = False,
     accept: float = ACCEPT,
+    directions: bool = True,
 ) -> tuple[State, Info]:
-    """One step by `proposal`, or by the random walk as it is learned, which goes on learning while `adapting`."""
+    """One step by `proposal`, or by the random walk as it is learned, which goes on learning while `adapting`.
+
+    `directions` says whether the covariance of the walk is learned, and not only its scale.
+    """
     chosen: Proposal = state.adaptation.proposal if proposal is None else proposal
     proposed = chosen.propose(state.position, rng)
     reached = float(density.log_density(proposed[None])[0]) if np.isfinite(proposed).all() else -math.inf
@@ -99,7 +110,8 @@ def step(
     accepted = bool(math.log1p(-rng.random()) < log_alpha)
     after = state._replace(position=proposed, log_density=reached) if accepted else state
     if adapting:
-        after = after._replace(adaptation=adapted(after.adaptation, after.position, math.exp(log_alpha), accept))
+        learned = adapted(after.adaptation, after.position, math.exp(log_alpha), accept, directions)
+        after = after._replace(adaptation=learned)
     return after, Info(int(accepted), 1, density.n)
 
 
@@ -110,24 +122,28 @@ def log_acceptance(before: float, after: float, log_ratio: float) -> float:
     return 0.0 if before == -math.inf else min(0.0, after - before + log_ratio)
 
 
-def adapted(learned: Adaptation, position: Vector, alpha: float, accept: float) -> Adaptation:
-    """One step of learning, by gamma = (n + 1)^-0.6, which falls to 0 but sums to infinity.
+def adapted(learned: Adaptation, position: Vector, alpha: float, accept: float, directions: bool = True) -> Adaptation:
+    """One step of learning (Haario, Saksman & Tamminen 2001; Andrieu & Thoms 2008).
 
-    S' = S + gamma ((theta - mu)(theta - mu)' - S) and mu' = mu + gamma (theta - mu), where the first covariance counts
-    as 10 d steps; the log of the scale moves by gamma (alpha - accept).
+    S' = S + 2 ((theta - mu)(theta - mu)' - S) / m and mu' = mu + 2 (theta - mu) / m: the covariance of all m places so
+    far, weighed by when they came, so that a first one that is far off is forgotten. It counts as 10 d places. Faster
+    learning would forget all but the last places, which are few independent ones, and so lose directions. The log of
+    the scale moves by (n + 1)^-0.6 (alpha - accept).
     """
     d = len(position)
     gamma = (learned.n + 1) ** -0.6
-    slower = (learned.n + 1 + 10 * d) ** -0.6
+    log_scale = learned.log_scale + gamma * (alpha - accept)
+    if not directions:
+        return learned._replace(n=learned.n + 1, log_scale=log_scale)
+    slower = 2 / (learned.n + 1 + 10 * d)
     away = position - learned.mean
     cov = learned.cov + slower * (np.outer(away, away) - learned.cov)
     cov[np.diag_indices(d)] += slower * _RIDGE * cov.diagonal()
-    log_scale = learned.log_scale + gamma * (alpha - accept)
     return Adaptation(learned.n + 1, learned.mean + slower * away, cov, log_scale)
 
 
 def steps(
-    density: Density,
+    density: Evaluated,
     state: State,
     rng: np.random.Generator,
     count: int,

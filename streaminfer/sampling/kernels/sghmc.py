@@ -53,9 +53,14 @@ def _moved(
     position: Vector, velocity: Vector, force: Vector, spread: Vector, size: float, decay: float
 ) -> tuple[Vector, Vector]:
     """One step from C g (d,) and noise (d,) of the right covariance; `decay` is e^-Ch."""
-    kicked = velocity + size * force
-    after = decay * kicked + spread
-    return position + 0.5 * size * (kicked + after), after
+    kicked = size * force
+    kicked += velocity
+    after = decay * kicked
+    after += spread
+    kicked += after
+    kicked *= 0.5 * size
+    kicked += position
+    return kicked, after
 
 
 def _deviation(size: float | Vector, friction: float, estimate: float) -> Vector:
@@ -109,4 +114,5 @@ def _loop(
             moved, after = _moved(path[t], velocity, force, spread[t], sizes[t], decays[t])
             good = tally.keep(moved, after)
             path[t + 1] = moved if good else path[t]
-            velocity[:] = after if good else velocity
+            if good:
+                velocity[:] = after

@@ -62,7 +62,6 @@ def _showing(j: int, segment: int, complete: bool, windows: dict[int, Window], p
     first, counters = known[0], gathering.total(windows)
     n_events = max(draws.n_events for draws in known)
     n_steps = sum(draws.end for draws in known)
-    evaluations = counters.n_likelihood + counters.n_gradient
     scored = next((part for window in windows.values() for part in window.parts if part.n_scored), first)
     retained = dict(zip(windows, pooled.by_chain, strict=True))
     shown = Shown(
@@ -72,7 +71,7 @@ def _showing(j: int, segment: int, complete: bool, windows: dict[int, Window], p
         size=first.size,
         noise=first.noise,
         acceptance=counters.n_accepted / counters.n_proposed if counters.n_proposed else None,
-        fraction=evaluations / (n_steps * n_events) if n_steps and n_events else None,
+        fraction=counters.n_read / (n_steps * n_events) if n_steps and n_events else None,
         counters=counters,
         n_scored=scored.n_scored,
         subposteriors=(Part(j, segment, n_events, pooled.n_draws, pooled.n_effective),),

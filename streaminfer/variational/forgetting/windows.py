@@ -43,7 +43,7 @@ class LastEvents:
         return None
 
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:
-        return _apart(model, increment, events, required(places) // self.pane, self._oldest(increment.provenance.end))
+        return _apart(model, increment, events, required(places) // self.pane, self.oldest(increment.provenance.end))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
         begin, end, gained = increment.provenance.begin, increment.provenance.end, increment.payload.panes
@@ -60,7 +60,7 @@ class LastEvents:
         clocks = {}
         for partition, frontier in snapshot.frontier.positions.items():
             found = stored.get(partition, {})
-            _check_live(found, self._oldest(frontier), (frontier - 1) // self.pane)
+            _check_live(found, self.oldest(frontier), (frontier - 1) // self.pane)
             clocks[partition] = _clock(model, panes.of(model, found), float(frontier))
         return clocks
 
@@ -69,12 +69,13 @@ class LastEvents:
         one = Clock(snapshot.payload.statistics, snapshot.n_effective)
         return replace(snapshot, payload=replace(snapshot.payload, clocks={0: one}))
 
-    def _oldest(self, frontier: int) -> int:
+    def oldest(self, frontier: int) -> int:
+        """The pane that the window of a partition begins in."""
         return (frontier - int(self.span)) // self.pane
 
     def _moved(self, model: Model, clocks: Clocks, increment: Increment, gained: Panes) -> Clocks:
         partition, end = increment.provenance.partition, increment.provenance.end
-        moved = panes.moved(model, _window(model, clocks, partition), gained, self._oldest(end))
+        moved = panes.moved(model, _window(model, clocks, partition), gained, self.oldest(end))
         return {**clocks, partition: _clock(model, moved, float(end))}
 
 
@@ -99,7 +100,7 @@ class LastSeconds:
     def dated(self, model: Model, increment: Increment, events: Matrix, places: Vector | None) -> Increment:
         times = required(places)
         newest = float(times.max())
-        apart = _apart(model, increment, events, np.floor(times / self.width), self._oldest(newest))
+        apart = _apart(model, increment, events, np.floor(times / self.width), self.oldest(newest))
         return replace(apart, payload=replace(apart.payload, newest=newest))
 
     def fold(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:
@@ -107,7 +108,7 @@ class LastSeconds:
         if max(came.panes, default=None) != self._index(came.newest):
             raise DomainError("the newest pane of an increment is not that of its newest event")
         newest = max([came.newest, *(clock.newest for clock in clocks.values())])
-        window = panes.moved(model, _window(model, clocks, 0), came.panes, self._oldest(newest))
+        window = panes.moved(model, _window(model, clocks, 0), came.panes, self.oldest(newest))
         return {0: _clock(model, window, newest)}
 
     def passed(self, model: Model, clocks: Clocks, increment: Increment) -> Clocks:  # noqa: ARG002 (no time passes)
@@ -119,7 +120,7 @@ class LastSeconds:
         clocks = {}
         for index, clock in snapshot.payload.clocks.items():
             found = stored.get(index, {})
-            _check_live(found, self._oldest(clock.newest), self._index(clock.newest))
+            _check_live(found, self.oldest(clock.newest), self._index(clock.newest))
             clocks[index] = _clock(model, panes.of(model, found), clock.newest)
         return clocks
 
@@ -130,7 +131,8 @@ class LastSeconds:
     def _index(self, time: float) -> int:
         return math.floor(time / self.width)
 
-    def _oldest(self, newest: float) -> int:
+    def oldest(self, newest: float) -> int:
+        """The pane that the window begins in, if the newest event is of this time."""
         return self._index(newest - self.span)
 
 

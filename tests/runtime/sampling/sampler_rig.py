@@ -77,7 +77,7 @@ class SamplerRig:
         reader = DrawsReader(self.spec, settings, flat.size(self.spec.target.shapes), self.bus, DECLARED, [unit])
         found: list[Draws] = []
         while not reader.at_end():
-            found += [each.draws for each in reader.poll(0.0)]
+            found += [each.value for each in reader.poll(0.0)]
         return found
 
     def values(self, unit: int = 0) -> np.ndarray:

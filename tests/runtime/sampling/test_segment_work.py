@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from streaminfer.runtime.sampling import scratch, segment_events
+from streaminfer.runtime.reading import span_events
+from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.service import Fatal
 from streaminfer.wire.events.rows import Table, pack
 from tests.runtime.sampling.rig import LINEAR, SamplerRig, sampled
@@ -16,7 +17,7 @@ from tests.runtime.sampling.rig import LINEAR, SamplerRig, sampled
 
 def test_columnar_records_have_more_rows_than_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record here has 1,000 rows: after a tenth of them it is clear that there is no room for all."""
-    monkeypatch.setattr(segment_events, "MOST_RECORDS", 10)
+    monkeypatch.setattr(span_events, "MOST_RECORDS", 10)
     rig = SamplerRig(sampled(LINEAR, {"format": "rows"}))
     record = pack(3, Table(("a", "b", "t"), np.random.default_rng(0).normal(size=(1000, 3))))
     rig.send(*[record] * 100)

@@ -16,6 +16,7 @@ EVENTS = [{"a": float(a), "b": float(b), "t": int(a + e > b)} for a, b, e in RNG
 WAYS: list[dict[str, Any]] = [
     {"method": "mh"},
     {"method": "mala"},
+    {"method": "subsampled_mh", "minibatch": 8, "test": {"rule": "t"}},
     {"method": "gibbs"},
     {"method": "gibbs", "scan": "random"},
     {"method": "sgld"},
@@ -23,6 +24,7 @@ WAYS: list[dict[str, Any]] = [
     {"method": "sghmc"},
     {"method": "sghmc", "precondition": "rms", "control_variates": False, "step": {"size": 0.5}},
     {"method": "sgnht"},
+    {"method": "flymc"},
 ]
 
 

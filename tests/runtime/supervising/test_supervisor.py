@@ -167,10 +167,12 @@ def test_the_processes_of_a_spec() -> None:
     spec = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
     found, other = (children_of(needed(ROLES, spec), spec, 2, "s.yaml", "embedded:x", 1) for _ in range(2))
     instances = [child.arguments[5] for child in (*found, *other)]
-    assert len(set(instances)) == 6, "two `up` on one bus must not replace each other's processes"
+    assert len(set(instances)) == 8, "two `up` on one bus must not replace each other's processes"
     assert [(child.name, child.arguments) for child in found] == [
         ("master-0", ["master", "s.yaml", "--bus", "embedded:x", "--instance", instances[0], "--verbose"]),
         ("worker-0", ["svb-worker", "s.yaml", "--bus", "embedded:x", "--instance", instances[1], "--verbose"]),
         ("worker-1", ["svb-worker", "s.yaml", "--bus", "embedded:x", "--instance", instances[2], "--verbose"]),
+        ("monitor-0", ["monitor", "s.yaml", "--bus", "embedded:x", "--instance", instances[3], "--verbose"]),
     ]
+    assert [child.to_come for child in found] == [False, False, False, True], "nobody waits for the monitor"
     assert instances[0].startswith("master-0.")

@@ -136,13 +136,13 @@ def test_a_window_longer_than_the_stream_forgets_nothing() -> None:
 
 
 class APaneMore(LastEvents):
-    def _oldest(self, frontier: int) -> int:
-        return LastEvents._oldest(self, frontier) - 1
+    def oldest(self, frontier: int) -> int:
+        return LastEvents.oldest(self, frontier) - 1
 
 
 class APaneLess(LastSeconds):
-    def _oldest(self, newest: float) -> int:
-        return LastSeconds._oldest(self, newest) + 1
+    def oldest(self, newest: float) -> int:
+        return LastSeconds.oldest(self, newest) + 1
 
 
 class EveryPartitionByTheSameFrontier(LastEvents):

@@ -76,6 +76,13 @@ class Visits:
     def empty(self) -> Vector:
         return np.zeros(3)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        closed, rate = (parameters[name][:, None, None] for name in ("closed", "rate"))
+        shape = (len(closed), len(events), 1)
+        return np.where(rng.random(shape) < closed, 0.0, rng.poisson(rate, shape))
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 

@@ -81,6 +81,12 @@ class WaitingTime:
     def statistics_by(self, events: Matrix, groups: Groups, k: int, weights: Vector | None = None) -> Matrix:
         return totals.by_group([np.ones(len(events)), events[:, 0]], groups, k, weights)
 
+    def simulate(
+        self, rng: np.random.Generator, parameters: Mapping[str, NDArray[np.float64]], events: Matrix
+    ) -> NDArray[np.float64]:
+        rates = parameters["rate"]
+        return rng.standard_exponential((len(rates), len(events), 1)) / rates[:, None, None]
+
     def merge(self, a: Vector, b: Vector) -> Vector:
         return a + b
 

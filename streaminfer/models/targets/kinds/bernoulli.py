@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streaminfer.families.special import betaln
 from streaminfer.models.conjugate.bernoulli import Bernoulli as Model
+from streaminfer.models.conjugate.bernoulli import BernoulliPosterior
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages
 from streaminfer.models.targets.kinds import simplex
@@ -40,22 +41,27 @@ class Bernoulli(Whole):
     def log_likelihood(self, theta: Matrix, rows: Matrix) -> Matrix:
         return np.where(rows[:, 0] == 1, _log_sigmoid(theta), _log_sigmoid(-theta))
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
-        return np.asarray(rows.sum() - len(rows) * _sigmoid(theta), dtype=np.float64)
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        ones, zeros = self.summary(rows, weights)
+        return np.asarray(ones - (ones + zeros) * _sigmoid(theta), dtype=np.float64)
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         return rows - _sigmoid(theta)
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
-        return len(rows) * np.diag(_sigmoid(theta) * _sigmoid(-theta))
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return np.asarray(self.summary(rows, weights).sum() * np.diag(_sigmoid(theta) * _sigmoid(-theta)))
 
     def log_prior(self, theta: Matrix) -> Vector:
-        alpha, beta = self.counts
-        logs = alpha * _log_sigmoid(theta) + beta * _log_sigmoid(-theta) - betaln(alpha, beta)
-        return np.asarray(logs[:, 0], dtype=np.float64)
+        return _log_density(theta, self.counts)
+
+    def log_posterior(self, posterior: BernoulliPosterior, theta: Matrix) -> Vector:
+        return _log_density(theta, posterior.natural)
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
-        return np.asarray(self.counts[0] - self.counts.sum() * _sigmoid(theta), dtype=np.float64)
+        return _gradient(theta, self.counts)
+
+    def posterior_gradient(self, posterior: BernoulliPosterior, theta: Matrix) -> Matrix:
+        return _gradient(theta, posterior.natural)
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         return np.asarray(self.counts.sum() * np.diag(_sigmoid(theta) * _sigmoid(-theta)), dtype=np.float64)
@@ -67,9 +73,11 @@ class Bernoulli(Whole):
         ones, zeros = self.summary(rows) + self.counts
         return np.array([np.log(ones) - np.log(zeros)])
 
-    def summary(self, rows: Matrix) -> Vector:
+    def summary(self, rows: Matrix, weights: Vector | None = None) -> Vector:
         """(ones, zeros)."""
-        return np.array([rows.sum(), len(rows) - rows.sum()])
+        if weights is None:
+            return np.array([rows.sum(), len(rows) - rows.sum()])
+        return np.array([weights @ rows[:, 0], weights @ (1 - rows[:, 0])])
 
     def sample_posterior(self, summary: Vector, share: float, rng: np.random.Generator) -> Vector:
         return simplex.sample(share * self.counts + summary, rng, 1).ravel()
@@ -85,6 +93,17 @@ class Bernoulli(Whole):
         """The probability of a one, and the interval of p."""
         found = averages.shares(parameters["p"], level)
         return {name: np.full(len(inputs), value) for name, value in found.items()}
+
+
+def _log_density(theta: Matrix, counts: Vector) -> Vector:
+    """log Beta(alpha, beta) with the Jacobian."""
+    alpha, beta = counts
+    logs = alpha * _log_sigmoid(theta) + beta * _log_sigmoid(-theta) - betaln(alpha, beta)
+    return np.asarray(logs[:, 0], dtype=np.float64)
+
+
+def _gradient(theta: Matrix, counts: Vector) -> Matrix:
+    return np.asarray(counts[0] - counts.sum() * _sigmoid(theta), dtype=np.float64)
 
 
 def _sigmoid(a: NDArray[np.float64]) -> NDArray[np.float64]:

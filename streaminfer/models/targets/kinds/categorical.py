@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.conjugate.categorical import Categorical as Model
+from streaminfer.models.conjugate.categorical import CategoricalPosterior
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages
 from streaminfer.models.targets.kinds import simplex
@@ -39,28 +40,34 @@ class Categorical(Whole):
     def rows(self, events: Matrix) -> Matrix:
         return events
 
-    def counts(self, rows: Matrix) -> Vector:
+    def counts(self, rows: Matrix, weights: Vector | None = None) -> Vector:
         """How often each category occurs, (K,)."""
-        return np.bincount(rows[:, 0].astype(np.intp), minlength=len(self.concentration)).astype(np.float64)
+        return np.bincount(rows[:, 0].astype(np.intp), weights, len(self.concentration)).astype(np.float64)
 
     def log_likelihood(self, theta: Matrix, rows: Matrix) -> Matrix:
         return np.asarray(simplex.logs(theta)[:, rows[:, 0].astype(np.intp)], dtype=np.float64)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
-        return simplex.gradient(theta, self.counts(rows))
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return simplex.gradient(theta, self.counts(rows, weights))
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         ones = np.eye(len(self.concentration))[rows[:, 0].astype(np.intp)]
         return simplex.gradient(theta[None], ones)
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
-        return simplex.curvature(theta, len(rows))
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return simplex.curvature(theta, len(rows) if weights is None else float(weights.sum()))
 
     def log_prior(self, theta: Matrix) -> Vector:
         return simplex.log_density(theta, self.concentration)
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
         return simplex.gradient(theta, self.concentration)
+
+    def log_posterior(self, posterior: CategoricalPosterior, theta: Matrix) -> Vector:
+        return simplex.log_density(theta, posterior.concentration)
+
+    def posterior_gradient(self, posterior: CategoricalPosterior, theta: Matrix) -> Matrix:
+        return simplex.gradient(theta, posterior.concentration)
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         return simplex.curvature(theta, float(self.concentration.sum()))

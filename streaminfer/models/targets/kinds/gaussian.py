@@ -51,18 +51,18 @@ class Gaussian(Whole):
     def log_likelihood(self, theta: Matrix, rows: Matrix) -> Matrix:
         return precision.log_densities(*self._split(theta), rows)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
         means, lower = self._split(theta)
-        n, E, A = precision.deviations(means, rows)
+        n, E, A = precision.deviations(means, rows, weights)
         return precision.gradient(lower, n[:, None], E, A)
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         return precision.scores(*self._split(theta), rows)
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
         mean, lower = self._split(theta)
-        _, E, A = precision.deviations(mean, rows)
-        return precision.curvature(lower, len(rows), E, A)
+        n, E, A = precision.deviations(mean, rows, weights)
+        return precision.curvature(lower, float(n), E, A)
 
     def log_prior(self, theta: Matrix) -> Vector:
         return precision.log_prior(*self._split(theta), self.prior)
@@ -70,6 +70,13 @@ class Gaussian(Whole):
     def prior_gradient(self, theta: Matrix) -> Matrix:
         means, lower = self._split(theta)
         return precision.gradient(lower, *precision.prior_terms(means, self.prior))
+
+    def log_posterior(self, posterior: GaussianPosterior, theta: Matrix) -> Vector:
+        return precision.log_prior(*self._split(theta), posterior.parameters)
+
+    def posterior_gradient(self, posterior: GaussianPosterior, theta: Matrix) -> Matrix:
+        means, lower = self._split(theta)
+        return precision.gradient(lower, *precision.prior_terms(means, posterior.parameters))
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         mean, lower = self._split(theta)

@@ -16,6 +16,7 @@ from streaminfer.families import normal_inverse_wishart as niw
 from streaminfer.models.conjugate import centred
 from streaminfer.models.mixture import components, seeding
 from streaminfer.models.mixture.gaussian_mixture import GaussianMixture as Model
+from streaminfer.models.mixture.posterior import MixturePosterior
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.kinds import precision, simplex
@@ -38,6 +39,7 @@ class GaussianMixture:
     """Gibbs: memberships given all else, weights and components given the memberships."""
 
     blocks: ClassVar[tuple[str, ...]] = ("memberships", "weights", "components")
+    weighs: ClassVar[bool] = True
 
     def __init__(self, model: Model) -> None:
         self.model, self.prior = model, model.prior
@@ -87,10 +89,11 @@ class GaussianMixture:
         largest = joint.max(axis=-2)
         return np.asarray(largest + np.log(np.exp(joint - largest[:, None]).sum(axis=-2)), dtype=np.float64)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
         """Every row counts in a component by its share of it."""
         at = self._split(theta)
         shares = self._shares(at, rows)
+        shares = shares if weights is None else shares * weights
         n, E, A = precision.deviations(at.means, rows, shares)
         by_weights = simplex.gradient(theta[:, : len(self.concentration) - 1], n)
         return self._joined(by_weights, precision.gradient(at.lower, n[..., None], E, A))
@@ -102,13 +105,15 @@ class GaussianMixture:
         by_weights = simplex.gradient(theta[None, : len(self.concentration) - 1], shares.T)
         return self._joined(by_weights, shares.T[:, :, None] * each)
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
         """That of all rows with known components, less the covariance of scores over components (Louis 1982)."""
         k, at = len(self.concentration), self._split(theta)
-        shares = self._shares(at, rows)
+        times = np.ones(len(rows)) if weights is None else weights
+        shares = self._shares(at, rows) * times
         n, E, A = precision.deviations(at.means, rows, shares)
         mean = self.scores(theta, rows)
-        total = self._diagonal(simplex.curvature(theta[: k - 1], len(rows)), at.lower, n, E, A) + mean.T @ mean
+        of_weights = simplex.curvature(theta[: k - 1], float(times.sum()))
+        total = self._diagonal(of_weights, at.lower, n, E, A) + (times[:, None] * mean).T @ mean
         towards = (np.eye(k) - np.exp(at.logs))[:, : k - 1]
         for c, where in enumerate(self._places()):
             each = precision.scores(at.means[c], at.lower[c], rows)
@@ -139,6 +144,22 @@ class GaussianMixture:
         each = precision.gradient(at.lower, *precision.prior_terms(at.means, self.prior))
         weights = simplex.gradient(theta[:, : len(self.concentration) - 1], self.concentration)
         return self._joined(weights, each)
+
+    def log_posterior(self, posterior: MixturePosterior, theta: Matrix) -> Vector:
+        at = self._split(theta)
+        total = simplex.log_density(theta[:, : len(self.concentration) - 1], posterior.concentration)
+        for c in range(len(self.concentration)):
+            total = total + precision.log_prior(at.means[:, c], at.lower[:, c], posterior.components.one(c))
+        return total
+
+    def posterior_gradient(self, posterior: MixturePosterior, theta: Matrix) -> Matrix:
+        at = self._split(theta)
+        each = [
+            precision.gradient(at.lower[:, c], *precision.prior_terms(at.means[:, c], posterior.components.one(c)))
+            for c in range(len(self.concentration))
+        ]
+        weights = simplex.gradient(theta[:, : len(self.concentration) - 1], posterior.concentration)
+        return self._joined(weights, np.stack(each, axis=1))
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         k, at = len(self.concentration), self._split(theta)

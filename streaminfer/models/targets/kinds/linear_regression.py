@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streaminfer.families import matrices
 from streaminfer.families import normal_inverse_gamma as nig
 from streaminfer.models.conjugate.linear_regression import LinearRegression as Model
+from streaminfer.models.conjugate.linear_regression import LinearRegressionPosterior
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages, parts
 from streaminfer.models.targets.kinds.single import Whole
@@ -70,34 +71,36 @@ class LinearRegression(Whole):
         away = self.residuals(theta[:, :-1], rows)
         return np.asarray(-0.5 * (math.log(2 * math.pi) + t + away * away * np.exp(-t)), dtype=np.float64)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
         inverse = np.exp(-theta[:, -1:])
         away = self.residuals(theta[:, :-1], rows)
-        squares = np.einsum("kn,kn->k", away, away)[:, None]
-        return np.hstack([inverse * (away @ rows[:, :-1]), 0.5 * (inverse * squares - len(rows))])
+        weighted = away if weights is None else away * weights
+        n = len(rows) if weights is None else weights.sum()
+        squares = np.einsum("kn,kn->k", away, weighted)[:, None]
+        return np.hstack([inverse * (weighted @ rows[:, :-1]), 0.5 * (inverse * squares - n)])
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         inverse = math.exp(-theta[-1])
         away = self.residuals(theta[None, :-1], rows)[0]
         return np.column_stack([inverse * away[:, None] * rows[:, :-1], 0.5 * (inverse * away * away - 1)])
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
         away, features = self.residuals(theta[None, :-1], rows)[0], rows[:, :-1]
-        return _bordered(features.T @ features, away @ features, float(away @ away), theta[-1])
+        gram = features.T @ features if weights is None else parts.weighted_gram(features, weights)
+        weighted = away if weights is None else away * weights
+        return _bordered(gram, weighted @ features, float(away @ weighted), theta[-1])
 
     def log_prior(self, theta: Matrix) -> Vector:
-        t, d = theta[:, -1], len(self.mean)
-        quadratic = (theta[:, :-1] - self.mean) ** 2 @ self.precision
-        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape) - 0.5 * d * math.log(2 * math.pi)
-        constant += 0.5 * float(np.log(self.precision).sum())
-        falling = (self.rate + 0.5 * quadratic) * np.exp(-t)
-        return np.asarray(constant - (self.shape + 0.5 * d) * t - falling, dtype=np.float64)
+        return _log_density(theta, self.model.prior)
+
+    def log_posterior(self, posterior: LinearRegressionPosterior, theta: Matrix) -> Vector:
+        return _log_density(theta, posterior.parameters)
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
-        inverse, away = np.exp(-theta[:, -1:]), self.mean - theta[:, :-1]
-        quadratic = (away**2 @ self.precision)[:, None]
-        down = (self.rate + 0.5 * quadratic) * inverse - (self.shape + 0.5 * len(self.mean))
-        return np.hstack([inverse * away * self.precision, down])
+        return _gradient(theta, self.model.prior)
+
+    def posterior_gradient(self, posterior: LinearRegressionPosterior, theta: Matrix) -> Matrix:
+        return _gradient(theta, posterior.parameters)
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         away = self.mean - theta[:-1]
@@ -169,6 +172,20 @@ class LinearRegression(Whole):
             means = features[each] @ parameters["weights"].T
             averages.put(found, each, averages.normals(means, np.broadcast_to(noise, means.shape), level))
         return found
+
+
+def _log_density(theta: Matrix, of: nig.Parameters) -> Vector:
+    """log NIG with the Jacobian: -(a + d/2) t - (b + |L'(w - m)|^2 / 2) e^-t - A."""
+    t, white = theta[:, -1], (theta[:, :-1] - of.mean) @ of.factor
+    falling = (of.rate + 0.5 * np.einsum("kd,kd->k", white, white)) * np.exp(-t)
+    return np.asarray(-nig.log_normaliser(of) - (of.shape + 0.5 * len(of.mean)) * t - falling, dtype=np.float64)
+
+
+def _gradient(theta: Matrix, of: nig.Parameters) -> Matrix:
+    inverse, white = np.exp(-theta[:, -1:]), (of.mean - theta[:, :-1]) @ of.factor
+    squares = np.einsum("kd,kd->k", white, white)[:, None]
+    down = (of.rate + 0.5 * squares) * inverse - (of.shape + 0.5 * len(of.mean))
+    return np.hstack([inverse * (white @ of.factor.T), down])
 
 
 def _bordered(gram: Matrix, linear: Vector, quadratic: float, log_variance: Any) -> Matrix:

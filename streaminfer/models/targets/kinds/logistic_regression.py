@@ -30,8 +30,11 @@ class LogisticRegression(Margins):
     blocks: ClassVar[tuple[str, ...]] = ("polya_gamma", "weights")
 
     def slope(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """sigmoid(-m)."""
-        return np.asarray(1 / (1 + np.exp(np.minimum(margins, _CERTAIN))), dtype=np.float64)
+        """sigmoid(-m), in one array."""
+        found = np.minimum(margins, _CERTAIN)
+        np.exp(found, out=found)
+        found += 1
+        return np.reciprocal(found, out=found)
 
     def lower_bound(self, at: Vector) -> Quadratic:
         """Jaakkola–Jordan: log sigmoid(m) >= log sigmoid(x) + (m - x) / 2 - l (m^2 - x^2), l = tanh(x / 2) / (4 x).

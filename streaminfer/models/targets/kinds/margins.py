@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.binary.gaussian_weights import Prior
 from streaminfer.models.binary.local_steps.links import Link
-from streaminfer.models.binary.regression import BinaryRegression
+from streaminfer.models.binary.regression import BinaryPosterior, BinaryRegression
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages, parts
-from streaminfer.models.targets.target import Parameters
-
-
-class Ascent(NamedTuple):
-    """f, f' and minus f'' of margins, each in their shape."""
-
-    log: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    bend: NDArray[np.float64]
+from streaminfer.models.targets.target import Ascent, Parameters
 
 
 class Margins:
     """theta are the weights; what a link adds is in the classes of the links."""
 
     is_normalised: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
 
     link: ClassVar[Link]
     link_code: ClassVar[int]
@@ -81,14 +74,16 @@ class Margins:
     def log_likelihood(self, theta: Matrix, rows: Matrix) -> Matrix:
         return self.ascent(self.margins(theta, rows)).log
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
-        return self.slope(self.margins(theta, rows)) @ rows
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        slopes = self.slope(self.margins(theta, rows))
+        return (slopes if weights is None else slopes * weights) @ rows
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         return self.slope(rows @ theta)[:, None] * rows
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
-        return parts.weighted_gram(rows, self.ascent(rows @ theta).bend)
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        bend = self.ascent(rows @ theta).bend
+        return parts.weighted_gram(rows, bend if weights is None else weights * bend)
 
     def log_prior(self, theta: Matrix) -> Vector:
         mean, precision = self.prior
@@ -97,6 +92,12 @@ class Margins:
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
         return (self.prior.mean - theta) * self.prior.precision
+
+    def log_posterior(self, posterior: BinaryPosterior, theta: Matrix) -> Vector:
+        return posterior.weights.log_density(theta)
+
+    def posterior_gradient(self, posterior: BinaryPosterior, theta: Matrix) -> Matrix:
+        return posterior.weights.gradient(theta)
 
     def prior_curvature(self, theta: Vector) -> Matrix:  # noqa: ARG002 (the same everywhere)
         return np.diag(self.prior.precision)

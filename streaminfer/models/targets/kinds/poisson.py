@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streaminfer.families.special import gammaln, xlogy
 from streaminfer.models.conjugate.poisson import Poisson as Model
+from streaminfer.models.conjugate.poisson import PoissonPosterior
 from streaminfer.models.model import Matrix, Predictions, Vector
 from streaminfer.models.targets import averages
 from streaminfer.models.targets.kinds.simplex import SMALLEST
@@ -43,22 +44,27 @@ class Poisson(Whole):
         logs = k * theta - np.exp(theta) * exposure + (xlogy(k, exposure) - gammaln(k + 1))
         return np.asarray(logs, dtype=np.float64)
 
-    def gradient(self, theta: Matrix, rows: Matrix) -> Matrix:
-        k, exposure = rows.sum(axis=0)
+    def gradient(self, theta: Matrix, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        k, exposure = self.summary(rows, weights)
         return np.asarray(k - np.exp(theta) * exposure, dtype=np.float64)
 
     def scores(self, theta: Vector, rows: Matrix) -> Matrix:
         return rows[:, :1] - np.exp(theta) * rows[:, 1:]
 
-    def curvature(self, theta: Vector, rows: Matrix) -> Matrix:
-        return np.diag(np.exp(theta) * rows[:, 1].sum())
+    def curvature(self, theta: Vector, rows: Matrix, weights: Vector | None = None) -> Matrix:
+        return np.diag(np.exp(theta) * self.summary(rows, weights)[1])
 
     def log_prior(self, theta: Matrix) -> Vector:
-        constant = self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        return np.asarray(constant + (self.shape * theta - self.rate * np.exp(theta))[:, 0], dtype=np.float64)
+        return _log_density(theta, self.shape, self.rate)
+
+    def log_posterior(self, posterior: PoissonPosterior, theta: Matrix) -> Vector:
+        return _log_density(theta, posterior.shape, posterior.rate)
 
     def prior_gradient(self, theta: Matrix) -> Matrix:
         return self.shape - self.rate * np.exp(theta)
+
+    def posterior_gradient(self, posterior: PoissonPosterior, theta: Matrix) -> Matrix:
+        return posterior.shape - posterior.rate * np.exp(theta)
 
     def prior_curvature(self, theta: Vector) -> Matrix:
         return np.diag(self.rate * np.exp(theta))
@@ -70,9 +76,9 @@ class Poisson(Whole):
         k, exposure = self.summary(rows)
         return np.array([math.log(self.shape + k) - math.log(self.rate + exposure)])
 
-    def summary(self, rows: Matrix) -> Vector:
+    def summary(self, rows: Matrix, weights: Vector | None = None) -> Vector:
         """(sum of counts, sum of exposures)."""
-        return np.asarray(rows.sum(axis=0), dtype=np.float64)
+        return np.asarray(rows.sum(axis=0) if weights is None else weights @ rows, dtype=np.float64)
 
     def sample_posterior(self, summary: Vector, share: float, rng: np.random.Generator) -> Vector:
         k, exposure = summary
@@ -94,3 +100,9 @@ class Poisson(Whole):
         """Mean, sd and interval of a new count with the row's exposure."""
         exposures = inputs[:, 0] if self.exposed else np.ones(len(inputs))
         return averages.poissons(exposures, parameters["rate"], level)
+
+
+def _log_density(theta: Matrix, shape: float, rate: float) -> Vector:
+    """log Gamma(shape, rate) with the Jacobian."""
+    constant = shape * math.log(rate) - math.lgamma(shape)
+    return np.asarray(constant + (shape * theta - rate * np.exp(theta))[:, 0], dtype=np.float64)

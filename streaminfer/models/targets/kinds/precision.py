@@ -75,10 +75,11 @@ def log_densities(means: Array, lower: Array, rows: Matrix) -> Array:
 
 
 def deviations(means: Array, rows: Matrix, weights: Array | None = None) -> tuple[Array, Array, Array]:
-    """(n, E, A) of rows (n, d) around means (..., d); weights are (..., n)."""
+    """(n, E, A) of rows (n, d) around means (..., d); weights are (..., n), or (n,) for all means."""
     around = rows - means[..., None, :]
     weighted = around if weights is None else around * weights[..., None]
-    n = np.full(means.shape[:-1], float(len(rows))) if weights is None else weights.sum(axis=-1)
+    total = float(len(rows)) if weights is None else weights.sum(axis=-1)
+    n = np.array(np.broadcast_to(total, means.shape[:-1]), dtype=np.float64)
     return n, weighted.sum(axis=-2), np.swapaxes(weighted, -1, -2) @ around
 
 

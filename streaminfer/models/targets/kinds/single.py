@@ -16,6 +16,7 @@ class Whole(ABC):
 
     blocks: ClassVar[tuple[str, ...]] = ("parameters",)
     is_normalised: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
 
     @abstractmethod
     def summary(self, rows: Matrix) -> Any:

@@ -1,0 +1,1 @@
+"""The HTTP API and the page of the monitor: answers from memory, never from the bus."""

@@ -1,0 +1,1 @@
+"""The checks that are measured, one file for each kind, and the table of them."""

@@ -1,0 +1,1 @@
+"""Decisions of Metropolis–Hastings from some of the events: proxies, subsets, stopping rules, and their errors."""

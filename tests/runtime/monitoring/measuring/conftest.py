@@ -1,0 +1,5 @@
+"""The buses that audits are checked on."""
+
+from tests.faults.buses import bus_url
+
+__all__ = ["bus_url"]
