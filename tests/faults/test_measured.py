@@ -115,7 +115,12 @@ def test_a_monitor_that_is_killed_again_and_again(programs: Programs, tmp_path: 
         before = len(records())
     programs.run("produce", path, data, "--bus", url)
     last = started()
-    wait_for(lambda: judged(spec, url)[0].verdict == "trusted", "the newest version is measured", WAIT_S)
+
+    def is_measured() -> bool:
+        told, newest = judged(spec, url)
+        return told.verdict == "trusted" and newest["coverage"].moment.n_events == 500 * (kills + 1)
+
+    wait_for(is_measured, "the newest version is measured", WAIT_S)
     assert last.end() == 0
     assert all(each.alive for each in others), "nobody else has noticed"
     assert [each.end() for each in others] == [0, 0]

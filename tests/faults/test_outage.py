@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from streaminfer.bus.connect import open_bus
+from streaminfer.bus.protocol import Record
+from streaminfer.wire import beats
+from tests.contracts.bus_harness import read_all
 from tests.faults.answers import poisson
 from tests.faults.feeding import Feeder
 from tests.faults.programs import Programs, children, document, n_events, open_files, resident, threads, wait_for
@@ -52,6 +56,11 @@ def test_who_starts_before_the_broker_waits_for_it(programs: Programs, broker: L
     case.check(document(spec, url))
 
 
+def health(url: str) -> list[Record]:
+    with open_bus(url) as bus:
+        return read_all(bus, "outage.health")
+
+
 def outlive(programs: Programs, broker: LocalBroker, seconds: float) -> None:
     case = poisson(EVENTS)
     url = f"kafka://{broker.address}/outage"
@@ -61,6 +70,9 @@ def outlive(programs: Programs, broker: LocalBroker, seconds: float) -> None:
     feeder = Feeder(programs, spec, case.write_csv(programs.folder / "data.csv"), url, rows=100, nap=0.02)
     feeder.allow(EVENTS // 2)
     wait_for(lambda: n_events(spec, url) > EVENTS // 4, "a quarter of the rows is absorbed")
+    wait_for(
+        lambda: any(beats.decode(each.key, each.value).service == "monitor" for each in health(url)), "all have begun"
+    )
     pids = [up.pid, *children(up.pid)]
     busy = {pid: (open_files(pid), threads(pid)) for pid in pids}
 
