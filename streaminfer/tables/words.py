@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -94,6 +94,9 @@ class Words:
             self._model, self._spec.inference, self.block, increment, base_events, self._watch
         )
         return outcome
+
+    def fold_all(self, increments: Sequence[Increment]) -> None:
+        """One after the other: a snapshot may be due between them, as it would be too large."""
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """Nothing."""
