@@ -210,7 +210,9 @@ def test_endless_headers_are_refused(site: Site) -> None:
 
 def test_endless_headers_after_a_body_are_refused(hasty: Site) -> None:
     """The trailers of a body in chunks count as its bytes."""
-    head = f"POST {hasty.one}/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+    head = (
+        f"POST {hasty.one}/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+    )
     pieces = [b"".join(b"x-%d-%d: %s\r\n" % (i, j, b"y" * 1000) for j in range(100)) for i in range(40)]
     assert b"413 " in raw(hasty, head.encode(), *pieces)
 
