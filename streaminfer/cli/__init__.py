@@ -35,6 +35,7 @@ COMMANDS = (
     "verdict",
     "report",
     "topics",
+    "acls",
     "validate",
     "dead-letters",
     "repair",

@@ -73,7 +73,7 @@ class Loader:
         self._topic = names.own_data_topic(spec)
         self._partitions = len(bus.starts(self._topic))
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-        self._group = f"{spec.name}.produce.{identity}"
+        self._group = f"{names.loaders(spec)}{identity}"
         self._zones = Zones(spec.time_field, str(path))
         self._digest = hashlib.sha256()
         self._begun = self._done = False
@@ -199,7 +199,7 @@ class Piped:
         self._lines = Counted(stream, "standard input")
         rows = STREAMED[kind](spec, self._lines, "standard input")
         self._rows = Zones(spec.time_field, "standard input").watched(rows, self._lines)
-        self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
+        self._group = f"{names.loaders(spec)}{uuid.uuid4().hex[:16]}"
         self._writer: Writer | None = None
 
     def run(self) -> Iterator[Progress]:
