@@ -27,6 +27,7 @@ from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.tables import table_of
 from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.table import Described
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.increment import Increment
@@ -285,6 +286,12 @@ class Shard:
         self._metrics.tell(
             self.partition.index, snapshot, table.n_effective, bool(kind.n_scored(snapshot)), kind.together
         )
+
+    def described(self) -> tuple[Snapshot, Described]:
+        """What the bus has, as its manifest says it: without what is kept beside it."""
+        keeping = self.table.keeping
+        summary = self.published if keeping is None else keeping.summary(self.published)
+        return summary, self.table.described(summary)
 
     def _rows(self, snapshot: Snapshot) -> list[Output]:
         """Rows that are gone, and rows that have changed."""
