@@ -17,7 +17,10 @@ EVENTS: list[dict[str, Any]] = [
     {"a": float(a), "b": float(b), "t": int(a + e > b), "k": int(k)}
     for (a, b, e), k in zip(RNG.normal(size=(300, 3)), RNG.poisson(3, 300), strict=True)
 ]
-MODELS = [pytest.param(POISSON, "mh", id="poisson"), pytest.param(LOGISTIC, "sgld", id="logistic_regression")]
+MODELS = [
+    pytest.param(POISSON, "mh", id="poisson"),
+    *(pytest.param(LOGISTIC, method, id=f"logistic_regression-{method}") for method in ("sgld", "poisson_mh", "flymc")),
+]
 HOUR = 3_600_000
 
 
