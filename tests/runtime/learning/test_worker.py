@@ -24,7 +24,7 @@ def _increment(rig: Rig, begin: int, end: int, total: float) -> Increment:
 
 
 def test_events_become_increments_that_end_at_multiples() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(10))
     worker, master = rig.worker("me"), rig.master()
     assert not worker.ready
@@ -47,7 +47,7 @@ def test_nothing_is_read_before_there_is_a_frontier() -> None:
     rig.run(worker)
     assert rig.spans() == []
     rig.run(rig.master(), worker)
-    assert rig.spans() == [(0, 4, 4), (4, 8, 4)]
+    assert rig.spans() == [(0, 8, 8)]
 
 
 def test_it_starts_at_the_frontier_not_at_the_groups_offsets() -> None:
@@ -82,7 +82,7 @@ def test_lingering_publishes_early() -> None:
 
 
 def test_markers_alone_become_an_increment_without_events() -> None:
-    rig = Rig(poisson(minibatch=1), markers=True)
+    rig = Rig(poisson(minibatch=1), markers=True, merges=False)
     rig.send(7)
     rig.run(rig.worker(), rig.master())
     assert rig.spans() == [(0, 1, 1), (1, 2, 0)]
@@ -91,7 +91,7 @@ def test_markers_alone_become_an_increment_without_events() -> None:
 
 
 def test_bad_events_alone_become_an_increment_without_events_and_letters() -> None:
-    rig = Rig(poisson(minibatch=2))
+    rig = Rig(poisson(minibatch=2), merges=False)
     rig.send(b"{", b'{"k":-1}', 5, b"")
     rig.run(rig.worker(), rig.master())
     assert rig.spans() == [(0, 2, 0), (2, 4, 1)]
@@ -129,7 +129,7 @@ def test_letters_are_durable_before_the_increment_that_passes_them() -> None:
 
 
 def test_it_goes_back_when_an_increment_was_dropped() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(8))
     worker, master = rig.worker(), rig.master()
     rig.run(master, rounds=3)
@@ -144,7 +144,7 @@ def test_it_goes_back_when_an_increment_was_dropped() -> None:
 
 
 def test_it_waits_while_the_master_has_not_read_all_it_sent() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(8))
     worker, master = rig.worker(), rig.master()
     rig.run(master, rounds=3)
@@ -168,7 +168,7 @@ def test_it_goes_forward_when_another_has_moved_the_frontier() -> None:
 
 
 def test_what_retention_removed_unread_is_an_explicit_loss() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(6))
     master, worker = rig.master(), rig.worker()
     rig.run(master, rounds=3)

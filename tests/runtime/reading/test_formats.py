@@ -35,7 +35,7 @@ def rows_of(*counts: float) -> bytes:
 
 
 def test_a_minibatch_is_cut_in_records_and_counts_events() -> None:
-    rig = Rig(spec_of("rows"))
+    rig = Rig(spec_of("rows"), merges=False)
     worker, master = rig.worker(), rig.master()
     rig.send(*[rows_of(*range(i + 1)) for i in range(8)])
     rig.run(worker, master)
