@@ -121,6 +121,7 @@ class History:
     def document(self, coordinates: Sequence[int], since: int, most: int) -> dict[str, Any]:
         """Columns of at most `most` points after the version `since`, with the intervals of some coordinates."""
         after = [point for point in self.points if point.version > since]
+        before = self.points[-len(after) - 1] if len(after) < len(self.points) else None
         points = [after[i] for i in _spread(len(after), most)]
         means = np.stack([_padded(point.means, len(self.coordinates)) for point in points]) if points else _NONE
         sds = np.stack([_padded(point.sds, len(self.coordinates)) for point in points]) if points else _NONE
@@ -128,8 +129,8 @@ class History:
             "versions": [point.version for point in points],
             "at": [point.at for point in points],
             "n_events": [point.n_events for point in points],
-            "scores": _scores(points),
-            "drift": _alarms(after, since),
+            "scores": _scores(points, before),
+            "drift": _alarms(after, before),
             "interval": 0.95,
             "parameters": {self.coordinates[i]: _curve(means[:, i], sds[:, i]) for i in coordinates if means.size},
         }
@@ -161,10 +162,9 @@ def _curve(means: NDArray[np.float64], sds: NDArray[np.float64]) -> dict[str, An
     return {"mean": plain(means), "lower": plain(means - HALF_WIDTH * sds), "upper": plain(means + HALF_WIDTH * sds)}
 
 
-def _scores(points: Sequence[Point]) -> list[float | None]:
+def _scores(points: Sequence[Point], before: Point | None) -> list[float | None]:
     """The mean score of the events between each point and the one before it."""
     found: list[float | None] = []
-    before: Point | None = None
     for point in points:
         n, total = point.n_scored, point.score_sum
         if before is not None and before.n_scored <= n:
@@ -174,9 +174,9 @@ def _scores(points: Sequence[Point]) -> list[float | None]:
     return found
 
 
-def _alarms(points: Sequence[Point], since: int) -> list[dict[str, int]]:
+def _alarms(points: Sequence[Point], before: Point | None) -> list[dict[str, int]]:
     """Where drift was told: the first version that knew, and how many events there were then."""
-    told = points[0].n_alarms if points and since else 0
+    told = 0 if before is None else before.n_alarms
     found = []
     for point in points:
         if point.n_alarms > told:

@@ -60,6 +60,7 @@ def test_scores_are_of_the_events_between_two_points() -> None:
     for each in (point(1, score=-10.0, n=10), point(2, score=-40.0, n=20), point(3, score=-40.0, n=20)):
         held.add(each)
     assert held.document([], 0, 100)["scores"] == [-1.0, -3.0, None]
+    assert held.document([], 1, 100)["scores"] == [-3.0, None], "the same, whatever is asked for"
 
 
 def test_alarms_are_marked_once_also_after_thinning() -> None:
@@ -70,6 +71,7 @@ def test_alarms_are_marked_once_also_after_thinning() -> None:
     assert [mark["n_events"] for mark in marks] == [10, 20]
     assert marks[1]["version"] == 3990
     assert held.document([], 3995, 10)["drift"] == [], "that was before"
+    assert [mark["version"] for mark in held.document([], 3989, 10)["drift"]] == [3990], "that is the first one after"
 
 
 def test_few_points_are_spread_evenly_and_end_with_the_newest() -> None:
