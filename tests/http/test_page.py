@@ -19,7 +19,7 @@ from streaminfer.measuring.published import Moment, Published
 from streaminfer.wire import beats, measurements
 from streaminfer.wire.beats import Beat
 from tests.http.browsing import Visit, browser, visit
-from tests.http.site import SCRIPT, Site, by_city, counted, site_of
+from tests.http.site import SCRIPT, Site, by_city, counted, site_of, wide
 from tests.http.test_streaming import listening
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -87,6 +87,20 @@ def test_the_page_shows_what_the_api_says(chromium: Any, own: Site) -> None:
         assert "Predictions come true." in seen.text("#calibration")
         assert seen.said == []
         assert seen.hosts == {f"127.0.0.1:{own.port}"}
+
+
+def test_of_many_parameters_the_worst_come_first_and_others_are_searched(chromium: Any) -> None:
+    with site_of(wide()) as site, visit(chromium, at(site)) as seen:
+        seen.wait("#parameters caption", "25 of 930 numbers")
+        worst = (Value("coverage", "cov[f7, f3]", 0.3, 0.01), Value("coverage", "mean[f9]", 0.6, 0.01))
+        measure(site, Measurement("coverage", "fail", "Too narrow.", "Draw more.", values=worst))
+        seen.wait("#parameters tbody tr:first-child", "30%")
+        first = seen.page.locator("#parameters tbody td:first-child").all_inner_texts()[:3]
+        assert first == ["cov[f7, f3]", "mean[f9]", "mean[f0]"]
+        seen.page.fill("#search", "F29]")
+        seen.wait("#parameters caption", "25 of 31 numbers")
+        seen.page.get_by_role("button", name="Show more").click()
+        seen.wait("#parameters caption", "31 of 31 numbers")
 
 
 def test_sections_stand_in_their_order(chromium: Any, own: Site) -> None:
@@ -263,7 +277,9 @@ def test_charts_recolour_and_have_their_numbers_in_a_table(chromium: Any, own: S
     with visit(chromium, at(own)) as seen:
         seen.wait("#intervals", "rate")
         picture = "document.querySelector('#intervals canvas').toDataURL()"
-        seen.page.wait_for_function(f"document.querySelector('#intervals canvas') !== null && {picture}.length > 2000")
+        seen.page.wait_for_function(
+            f"() => document.querySelector('#intervals canvas') !== null && {picture}.length > 2000"
+        )
         light = seen.page.evaluate(picture)
         seen.page.emulate_media(color_scheme="dark")
         seen.page.wait_for_function(f"before => {picture} !== before", arg=light)
