@@ -18,19 +18,13 @@ from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published
 from streaminfer.wire import beats, measurements
 from streaminfer.wire.beats import Beat
-from tests.http.browsing import Visit, browser, visit
+from tests.http.browsing import BLANK, Visit, visit
 from tests.http.site import SCRIPT, Site, by_city, counted, site_of, wide
 from tests.http.test_streaming import listening
 
 pytestmark = pytest.mark.xdist_group("browser")
 LARGEST_PAGE = 200_000
 TOKEN = "right token"  # noqa: S105 (of a test)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture
@@ -184,7 +178,7 @@ def test_beats_keep_telling_how_far_processes_are(chromium: Any, own: Site) -> N
 def test_a_clock_that_is_wrong_does_not_make_the_posterior_old(chromium: Any, own: Site) -> None:
     said = []
     for year in (None, "2040-01-01", "2001-01-01"):
-        with visit(chromium, "about:blank") as seen:
+        with visit(chromium, BLANK) as seen:
             if year is not None:
                 seen.page.clock.set_fixed_time(year)
             seen.page.goto(at(own))

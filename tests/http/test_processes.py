@@ -21,7 +21,7 @@ from streaminfer.runtime.monitoring.notes import Notes
 from streaminfer.wire import measurements
 from tests.faults.buses import bus_url, kafka_later
 from tests.faults.programs import TIMEOUT, Programs, document, free_port, programs, services, wait_for
-from tests.http.browsing import BLANK, Visit, browser, visit
+from tests.http.browsing import BLANK, Visit, visit
 
 __all__ = ["bus_url", "programs"]
 
@@ -64,10 +64,12 @@ class Served:
         return found[0] if found else {"state": "", "restarts": 0}
 
 
-def test_what_is_served_is_what_commands_print_and_who_lives_is_seen(programs: Programs, bus_url: str) -> None:
+def test_what_is_served_is_what_commands_print_and_who_lives_is_seen(
+    chromium: Any, programs: Programs, bus_url: str
+) -> None:
     """Also on the page: new data, a worker that is killed, one that is stopped, a monitor that begins anew."""
     served = Served(programs, bus_url, COIN, "y\n" + "1\n" * 70 + "0\n" * 30)
-    with browser() as chromium, visit(chromium, BLANK) as seen:
+    with visit(chromium, BLANK) as seen:
         seen.page.set_default_timeout(1000 * TIMEOUT)
         seen.open(f"http://127.0.0.1:{served.port}/", lambda: served.up.alive)
         seen.wait("#about", "100 events")

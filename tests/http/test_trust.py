@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.faults.buses import bus_url, kafka_later
 from tests.faults.programs import Programs, free_port, programs
-from tests.http.browsing import browser, visit
+from tests.http.browsing import BLANK, visit
 
 __all__ = ["bus_url", "programs"]
 
@@ -38,7 +39,7 @@ def rows(n: int, slope: float, seed: int) -> str:
 
 @kafka_later
 def test_an_overconfident_posterior_and_then_drift_turn_the_verdict(
-    programs: Programs, bus_url: str, tmp_path: Path
+    chromium: Any, programs: Programs, bus_url: str, tmp_path: Path
 ) -> None:
     spec, first, later = tmp_path / "wrong.yaml", tmp_path / "first.ndjson", tmp_path / "later.ndjson"
     spec.write_text(json.dumps(SPEC))
@@ -46,7 +47,7 @@ def test_an_overconfident_posterior_and_then_drift_turn_the_verdict(
     later.write_text(rows(1000, -1.0, 2))
     address = f"127.0.0.1:{free_port()}"
     up = programs.start("up", spec, "--data", first, "--bus", bus_url, "--http", address)
-    with browser() as chromium, visit(chromium, "about:blank") as seen:
+    with visit(chromium, BLANK) as seen:
         seen.page.set_default_timeout(PATIENCE)
         seen.open(f"http://{address}/", lambda: up.alive)
         seen.wait("#about", "4,000 events")
