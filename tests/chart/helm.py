@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -72,13 +73,13 @@ def run(*arguments: str) -> str:
 
 
 def render(
-    *files: Path, values: Object | None = None, release: str = "r", chart: Path = CHART, upgrade: bool = False
+    *files: Path, values: Object | None = None, release: str = "r", chart: Path = CHART, kubernetes: str = KUBERNETES
 ) -> list[Object]:
     """The objects of the chart with the values of files, and then with further ones; raises Refused."""
-    arguments = ["template", release, str(chart), "--kube-version", KUBERNETES, "--namespace", "inference"]
-    arguments += [part for file in files for part in ("-f", str(file))] + (["--is-upgrade"] if upgrade else [])
+    arguments = ["template", release, str(chart), "--kube-version", kubernetes, "--namespace", "inference"]
+    arguments += [part for file in files for part in ("-f", str(file))]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as more:
-        yaml.safe_dump(values or {}, more)
+        json.dump(values or {}, more)  # with quotes: to helm a bare n is false
         more.flush()
         text = run(*arguments, "-f", more.name)
     return [each for each in yaml.load_all(text, Loader=Strict) if each]
