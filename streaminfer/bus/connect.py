@@ -46,8 +46,22 @@ def _kafka(url: str, rest: str, make: bool) -> Bus:  # noqa: ARG001 (a cluster i
         raise BusUrlError(f"bus {url}: {error}") from error
 
 
+def _file(url: str, rest: str, make: bool) -> Bus:  # noqa: ARG001 (a file is never made here)
+    if not rest:
+        raise BusUrlError(
+            f"bus URL {url!r}: file needs a path after the colon, such as file:posteriors/prices.snapshot"
+        )
+    from streaminfer.bus.recorded.bus import RecordedBus
+
+    try:
+        return RecordedBus.of_file(Path(rest).expanduser())
+    except OSError as error:
+        raise BusError(f"{url}: the file cannot be read: {error.strerror or error}") from error
+
+
 SCHEMES: dict[str, Callable[[str, str, bool], Bus]] = {
     "embedded": _embedded,
+    "file": _file,
     "kafka": _kafka,
 }
 

@@ -29,6 +29,7 @@ COMMANDS = (
     "run",
     "produce",
     "snapshot",
+    "subscribe",
     "draws",
     "combine",
     "predict",
@@ -39,6 +40,8 @@ COMMANDS = (
     "validate",
     "dead-letters",
     "repair",
+    "backup",
+    "restore",
     "demo",
 )
 BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)

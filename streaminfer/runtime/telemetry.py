@@ -245,3 +245,23 @@ class UpMetrics(_Metrics):
         self.restarts = self._gauge("restarts", "Processes started again")
         self.behind = self._gauge("behind", "Positions not in the posterior yet")
         self.events = self._gauge("events", "Events in the posterior")
+
+
+class SubscriberMetrics(_Metrics):
+    """Gauges of what keeps a snapshot in a file."""
+
+    role = "subscriber"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.files = self._counter("files", "Files written")
+        self.version = self._gauge("version", "Version of the snapshot in the file")
+        self.events = self._gauge("events", "Events in the snapshot in the file")
+        self.timestamp = self._gauge("snapshot_timestamp_seconds", "When that snapshot was made, since 1970")
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """The file has this snapshot now."""
+        self.files.inc()
+        self.version.set(snapshot.version)
+        self.events.set(snapshot.n_events)
+        self.timestamp.set(snapshot.created_at / 1000)

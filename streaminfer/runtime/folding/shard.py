@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -27,6 +27,7 @@ from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.tables import table_of
 from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.table import Described
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.increment import Increment
@@ -167,15 +168,18 @@ class Shard:
     def unpublished_events(self) -> int:
         return self.snapshot.n_events - self.published.n_events
 
-    def take(self, record: Record) -> None:
-        """Folds one record of the increments topic, or says in dead-letters why not."""
-        try:
-            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
-            if increment is not None and self._is_of_this_spec(increment):
-                self._check_in_log(increment)
-                self._fold(increment)
-        except WireError as error:
-            self._bury(record, error)
+    def take(self, records: Sequence[Record]) -> None:
+        """Folds records of the increments topic, or says in dead-letters why not."""
+        found = []
+        for record in records:
+            try:
+                increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
+                if increment is not None and self._is_of_this_spec(increment):
+                    self._check_in_log(increment)
+                    found.append(increment)
+            except WireError as error:
+                self._bury(record, error)
+        self._fold(found)
 
     def passed(self, position: int) -> None:
         """Everything before `position` of the increments topic is dealt with."""
@@ -203,7 +207,22 @@ class Shard:
         if came.end > end:
             raise BadValue(f"end must not be beyond the {end} of {self._data}-{came.partition} ({came.end})")
 
-    def _fold(self, increment: Increment) -> None:
+    def _fold(self, found: Sequence[Increment]) -> None:
+        """All in one pass if that comes to the same, else one after the other."""
+        outcomes = self.table.fold_all(found) if len(found) > 1 else None
+        if outcomes is None:
+            outcomes = [self._fold_one(increment) for increment in found]
+        self._tell_uneven()
+        for increment, outcome in zip(found, outcomes, strict=True):
+            partition = increment.provenance.partition
+            self._metrics.outcome(outcome.value)
+            if outcome is Outcome.STALE_BASE:
+                self._retry[partition] = self.published.version + 1
+            elif outcome.moved:
+                self._retry.pop(partition, None)
+            self.urgent = self.urgent or not outcome.moved
+
+    def _fold_one(self, increment: Increment) -> Outcome:
         came, before = increment.provenance, self.snapshot
         fresh_from = self._retry.get(came.partition, self.published.version)
         # A version before this master's time may be any: its worker computes again on one that is known.
@@ -213,13 +232,7 @@ class Shard:
         except memoized.TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
-        self._tell_uneven()
-        self._metrics.outcome(outcome.value)
-        if outcome is Outcome.STALE_BASE:
-            self._retry[came.partition] = self.published.version + 1
-        elif outcome.moved:
-            self._retry.pop(came.partition, None)
-        self.urgent = self.urgent or not outcome.moved
+        return outcome
 
     def _tell_alarm(self, before: Snapshot) -> None:
         found = self.snapshot.drift
@@ -273,6 +286,12 @@ class Shard:
         self._metrics.tell(
             self.partition.index, snapshot, table.n_effective, bool(kind.n_scored(snapshot)), kind.together
         )
+
+    def described(self) -> tuple[Snapshot, Described]:
+        """What the bus has, as its manifest says it: without what is kept beside it."""
+        keeping = self.table.keeping
+        summary = self.published if keeping is None else keeping.summary(self.published)
+        return summary, self.table.described(summary)
 
     def _rows(self, snapshot: Snapshot) -> list[Output]:
         """Rows that are gone, and rows that have changed."""
