@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one mistake, one line)
 """Wrong values: each is refused before anything is installed, with the field, the rule and mostly the value."""
 
 from __future__ import annotations
