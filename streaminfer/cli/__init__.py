@@ -41,6 +41,8 @@ COMMANDS = (
     "repair",
     "backup",
     "restore",
+    "rebuild",
+    "doctor",
     "demo",
 )
 BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
