@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kafka.admin import ACLOperation, ConfigResource, ConfigResourceType
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 
 from streaminfer.bus.broker.connection import Connection
@@ -21,8 +21,6 @@ SEEN_WITHIN_S: Final = 3.0
 """How long a broker may take to hear of a topic that another one knows; meanwhile it answers as to a user without
 the right to see it, and the client drops the code that tells the two apart."""
 FOREVER: Final = -1
-NOT_SAID: Final = -(1 << 31)
-"""In place of the operations that are allowed, from a broker that does not tell them."""
 LARGEST_TIME: Final = (1 << 63) - 1
 NO_LEADER: Final = frozenset({5, 6, 9})
 """Kafka's codes for a topic that exists and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
@@ -72,10 +70,8 @@ class Catalog:
 
     def allowed(self, topic: str) -> frozenset[str] | None:
         """The operations that this user may do with a topic, as its broker says; None if it does not say."""
-        found = self._described(topic).get("topic_authorized_operations")
-        if found is None or found == NOT_SAID:
-            return None
-        return frozenset(each.name for each in ACLOperation if each.value > 0 and found & (1 << each.value))
+        found = self._described(topic).get("authorized_operations")
+        return None if found is None else frozenset(found)
 
     def _described(self, topic: str) -> dict[str, Any]:
         """A topic as the cluster describes it now; raises UnknownTopic, of a known one if no broker knows it soon."""

@@ -39,7 +39,7 @@ def renamed(path: Path, old: Spec, name: str) -> Spec:
     data = {**(document.get("data") or {}), "topic": names.data_topic(old)}
     data.pop("partitions", None)
     changed = {"name": name, "data": data, **{key: document[key] for key in document if key not in {"name", "data"}}}
-    return parse_spec(changed, str(path.with_name(f"{name}.yaml")), path.parent)
+    return parse_spec(changed, f"{name}.yaml", path.parent)
 
 
 def write(spec: Spec, path: Path) -> None:

@@ -10,6 +10,7 @@ from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
 from streaminfer.runtime import names
 from streaminfer.runtime.folding.quiet import INTERVAL, Rest
 from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.logs import event, told_assigned
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -116,7 +117,9 @@ class Master:
                 f"{error}: the posterior was folded from increments that the log no longer has. Was the topic "
                 "deleted and created again? Use a new spec name for a new log."
             )
-        log.warning("%s: %d positions removed before they were read", error.partition, error.start - error.position)
+        n = error.start - error.position
+        text = f"{error.partition}: {n} positions removed before they were read"
+        event(log, "lost", text, logging.WARNING, partition=str(error.partition), positions=n)
         self._shards[error.partition].passed(error.start)
         self._shards[error.partition].urgent = True
         self._member.seek(error.partition, error.start)
@@ -128,6 +131,8 @@ class Master:
             if shard is not None:
                 shard.close()
         self._owned.update(polled.assigned)
+        if polled.assigned or polled.revoked:
+            told_assigned(log, self._owned)
 
     def _take_over(self, partition: Partition) -> None:
         """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
@@ -138,7 +143,9 @@ class Master:
         shard.meet_partitions(self._wall())
         if shard.dirty:
             self._commit(shard)
-        log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
+        version, read_to = shard.published.version, shard.snapshot.read_to
+        text = f"master of {partition} from version {version}, read to {read_to}"
+        event(log, "master of", text, partition=str(partition), version=version, read_to=read_to)
         self._shards[partition] = self._restoring.pop(partition)
         shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
