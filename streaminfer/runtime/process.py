@@ -24,6 +24,7 @@ from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Role
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.several import Several, Together
+from streaminfer.runtime.telemetry import about_process
 from streaminfer.spec import Spec
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ def run(
     gc.set_threshold(GARBAGE)
     stopping = StopSignal()
     health = Health(CollectorRegistry())
+    about_process(health.registry)
     with ExitStack() as stack:
         if http:
             stack.enter_context(serving(health, *parse_address(http)))

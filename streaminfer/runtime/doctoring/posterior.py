@@ -11,6 +11,7 @@ from streaminfer.bus.protocol import Bus, Partition, UnknownTopic
 from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.doctoring.finding import Finding, good, note, wrong
 from streaminfer.runtime.following.shards import Shards
+from streaminfer.runtime.lag import behind
 from streaminfer.runtime.monitoring.pulse import GONE_MS, SILENT_MS
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.registry import schemas
@@ -135,9 +136,8 @@ def _lag(spec: Spec, bus: Bus, newest: Snapshot) -> Iterator[Finding]:
         starts, ends = bus.starts(topic), bus.ends(topic)
     except UnknownTopic:
         return  # `topics` says so
-    behind = sum(max(0, end - newest.frontier.positions.get(index, starts[index])) for index, end in ends.items())
-    waits = counted(behind, "position")
-    yield good("lag", "all of the log is in the posterior") if not behind else note("lag", f"{waits} behind the log")
+    n = behind(newest.frontier, bus, topic)
+    yield note("lag", f"{counted(n, 'position')} behind the log") if n else good("lag", "all of the log is in it")
     for index, start in starts.items():
         at = newest.frontier.positions.get(index)
         if at is not None and at > ends[index]:

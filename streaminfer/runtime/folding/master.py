@@ -170,6 +170,7 @@ class Master:
             for shard in self._shards.values():
                 shard.verify()
                 shard.meet_partitions(self._wall())
+                shard.tell_behind()
 
     def _turn(self, rest: Rest) -> None:
         """What is done once the data is at rest, and the next pass: in a snapshot before anything else is folded."""

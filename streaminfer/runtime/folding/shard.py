@@ -17,6 +17,7 @@ from streaminfer.runtime.folding.restoring import Restored, Restoring
 from streaminfer.runtime.folding.statistics_store import Store
 from streaminfer.runtime.following.rows import decode
 from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.lag import behind
 from streaminfer.runtime.logs import event
 from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.obstacles import InTheWay
@@ -142,6 +143,10 @@ class Shard:
         if frontier is not met.frontier:
             self.snapshot = replace(met, frontier=frontier)
         self.urgent = self.urgent or self.snapshot is not before
+
+    def tell_behind(self) -> None:
+        """How far it is behind the log."""
+        self._metrics.behind(self.partition.index, behind(self.published.frontier, self._bus, self._data))
 
     @property
     def restless(self) -> bool:
