@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Unavailable
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import alive, loop, names
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.logs import event
 from streaminfer.runtime.monitoring.pulse import Beating, Pulse, instance_of
@@ -89,6 +89,7 @@ def run(
                 _tell_joined(role, each, instance)
             return made[0][0] if not also else Several([each for each, _ in made])
 
+        stack.enter_context(alive.listening(health.lives))
         try:
             loop.run(start, stopping, health.beat)
         finally:

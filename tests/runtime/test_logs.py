@@ -47,7 +47,7 @@ def test_every_change_of_state_is_one_line(programs: Programs) -> None:
     wait_for(lambda: "the level of the log is now WARNING" in master.err, "the new level")
     newer = programs.start("run", "master", spec, "--instance", "m-0", "--bus", bus)
     assert master.process.wait(60) == 1, "it was replaced"
-    assert "instance name" in lines(master)[-1]["message"]
+    assert "has joined as 'm-0'" in lines(master)[-1]["message"]
     assert newer.end(signal.SIGTERM) == 0
     assert events(newer)[-1] == "stopped"
     assert {"time", "level", "logger", "message", "pid"} <= lines(newer)[0].keys()

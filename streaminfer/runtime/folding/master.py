@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
-from streaminfer.runtime import names
+from streaminfer.runtime import alive, names
 from streaminfer.runtime.folding.quiet import INTERVAL, Rest
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.logs import event, told_assigned
@@ -105,6 +105,7 @@ class Master:
                 continue
             for record in part.records:
                 shard.take(record)
+                alive.tell()
                 if shard.full:
                     shard.passed(record.offset + 1)
                     self._commit(shard)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import names, topic_identity
+from streaminfer.runtime import alive, names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.runtime.learning.learner import Learned, Learner
@@ -239,6 +239,7 @@ class Worker:
         """In the order of the log: whether a time is too far ahead depends on those before it."""
         tape = self._tapes[batch.partition]
         made = self._learner.learn(batch, tape.time_reached)
+        alive.tell()
         tape.time_reached = made[-1].increment.provenance.reached
         n_ahead = sum(each.n_ahead for each in made)
         if n_ahead:

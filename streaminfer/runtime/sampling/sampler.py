@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Partition, Poll, Position
-from streaminfer.runtime import names, topic_identity
+from streaminfer.runtime import alive, names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.logs import told_assigned
 from streaminfer.runtime.sampling import scratch
@@ -144,6 +144,7 @@ class Sampler:
             for unit in list(active):
                 if not unit.advance(shown[unit]):
                     active.remove(unit)
+                alive.tell()
         return bool(active)
 
     def _answer(self) -> bool:
