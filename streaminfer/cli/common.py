@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
-from streaminfer.runtime import names
+from streaminfer.runtime import logs, names
 from streaminfer.runtime.loading.readers import KINDS, STREAMED
 from streaminfer.runtime.patience import patiently
 from streaminfer.spec import Spec, warnings_of
@@ -36,7 +36,7 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
 def warn(spec: Spec, file: str) -> None:
     """Says on standard error what a spec may say and its author may not want."""
     for line in warnings_of(spec):
-        print(f"streaminfer: warning: {file}: {line}", file=sys.stderr)
+        logs.complain(f"warning: {file}: {line}")
 
 
 def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:

@@ -20,7 +20,7 @@ from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.process import StopSignal
-from streaminfer.runtime.telemetry import SubscriberMetrics
+from streaminfer.runtime.telemetry import SubscriberMetrics, about_process
 from streaminfer.spec import Spec, load_spec
 from streaminfer.variational.snapshot import Snapshot
 
@@ -45,6 +45,7 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError(f"--to: must be a folder that exists (got {str(options.to)!r})")
     file, registry = SnapshotFile(spec, options.to, options.key), CollectorRegistry()
     fresh, metrics = Freshness(file, time.time, options.max_age), SubscriberMetrics(registry, spec.name)
+    about_process(registry)
     health, stopped = Health(registry), StopSignal()
 
     def stopping() -> bool:

@@ -37,7 +37,8 @@ def run(
             except Replaced:
                 raise  # a newer process does this one's work
             except (Unavailable, Fenced) as error:
-                pause = waits.failed(f"{type(error).__name__}: {error}")
+                name = "fenced" if isinstance(error, Fenced) else "waiting"
+                pause = waits.failed(f"{type(error).__name__}: {error}", name)
                 beat(False)
                 time.sleep(pause)
                 if service is not None:

@@ -68,6 +68,11 @@ class Catalog:
         """The id that the cluster gave a topic when it was made; raises UnknownTopic."""
         return str(self._described(topic)["topic_id"])
 
+    def allowed(self, topic: str) -> frozenset[str] | None:
+        """The operations that this user may do with a topic, as its broker says; None if it does not say."""
+        found = self._described(topic).get("authorized_operations")
+        return None if found is None else frozenset(found)
+
     def _described(self, topic: str) -> dict[str, Any]:
         """A topic as the cluster describes it now; raises UnknownTopic, of a known one if no broker knows it soon."""
         self._connection.check_open()

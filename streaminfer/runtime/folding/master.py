@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
-from streaminfer.runtime import names
+from streaminfer.runtime import alive, names
 from streaminfer.runtime.folding.quiet import INTERVAL, Rest
 from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.logs import event, told_assigned
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -106,6 +107,7 @@ class Master:
             # With rows one by one: any of them may make a snapshot due.
             for records in [(record,) for record in part.records] if self._has_rows else [part.records]:
                 shard.take(records)
+                alive.tell()
                 if shard.full:
                     shard.passed(records[-1].offset + 1)
                     self._commit(shard)
@@ -118,7 +120,9 @@ class Master:
                 f"{error}: the posterior was folded from increments that the log no longer has. Was the topic "
                 "deleted and created again? Use a new spec name for a new log."
             )
-        log.warning("%s: %d positions removed before they were read", error.partition, error.start - error.position)
+        n = error.start - error.position
+        text = f"{error.partition}: {n} positions removed before they were read"
+        event(log, "lost", text, logging.WARNING, partition=str(error.partition), positions=n)
         self._shards[error.partition].passed(error.start)
         self._shards[error.partition].urgent = True
         self._member.seek(error.partition, error.start)
@@ -130,6 +134,8 @@ class Master:
             if shard is not None:
                 shard.close()
         self._owned.update(polled.assigned)
+        if polled.assigned or polled.revoked:
+            told_assigned(log, self._owned)
 
     def _take_over(self, partition: Partition) -> None:
         """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
@@ -140,7 +146,9 @@ class Master:
         shard.meet_partitions(self._wall())
         if shard.dirty:
             self._commit(shard)
-        log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
+        version, read_to = shard.published.version, shard.snapshot.read_to
+        text = f"master of {partition} from version {version}, read to {read_to}"
+        event(log, "master of", text, partition=str(partition), version=version, read_to=read_to)
         self._shards[partition] = self._restoring.pop(partition)
         shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
@@ -165,6 +173,7 @@ class Master:
             for shard in self._shards.values():
                 shard.verify()
                 shard.meet_partitions(self._wall())
+                shard.tell_behind()
 
     def _turn(self, rest: Rest) -> None:
         """What is done once the data is at rest, and the next pass: in a snapshot before anything else is folded."""

@@ -17,6 +17,8 @@ from streaminfer.runtime.folding.restoring import Restored, Restoring
 from streaminfer.runtime.folding.statistics_store import Store
 from streaminfer.runtime.following.rows import decode
 from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.lag import behind
+from streaminfer.runtime.logs import event
 from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
@@ -116,6 +118,9 @@ class Shard:
 
     def _go_on(self, found: Restored) -> None:
         self.published, self.snapshot = found.published, found.snapshot
+        version, n_events = self.published.version, self.published.n_events
+        text = f"restored {self.partition} at version {version} with {counted(n_events, 'event')}"
+        event(log, "restored", text, partition=str(self.partition), version=version, events=n_events)
         self.in_the_way, self._leftovers = found.in_the_way, found.leftovers
         self._n_events = {self.published.version: self.published.n_events}
 
@@ -138,6 +143,10 @@ class Shard:
         if frontier is not met.frontier:
             self.snapshot = replace(met, frontier=frontier)
         self.urgent = self.urgent or self.snapshot is not before
+
+    def tell_behind(self) -> None:
+        """How far it is behind the log."""
+        self._metrics.behind(self.partition.index, behind(self.published.frontier, self._bus, self._data))
 
     @property
     def restless(self) -> bool:
@@ -245,7 +254,8 @@ class Shard:
             return
         what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
         after = counted(found.alarm_at, "event")
-        log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
+        text = f"drift: alarm {found.n_alarms} after {after}: scores fell; {what}"
+        event(log, "drift", text, logging.WARNING, alarms=found.n_alarms, events=found.alarm_at)
 
     def _tell_uneven(self) -> None:
         """Once, if both the data and what is folded of it are uneven: a partition may only be behind."""
