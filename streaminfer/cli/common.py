@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
+from streaminfer.cli.terminal import printable
 from streaminfer.runtime import names
 from streaminfer.runtime.loading.readers import KINDS, STREAMED
 from streaminfer.runtime.patience import patiently
@@ -143,7 +144,7 @@ def print_json(document: Any) -> None:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as they must be; columns of numbers to the right."""
-    columns = list(zip(header, *rows, strict=True))
+    columns = list(zip(header, *([printable(cell) for cell in row] for row in rows), strict=True))
     aligned = [_aligned(column) for column in columns]
     for cells in zip(*aligned, strict=True):
         print("  ".join(cells).rstrip())
@@ -158,6 +159,7 @@ class LongTable:
 
     def add(self, rows: Sequence[Sequence[str]]) -> None:
         """Prints rows; one with fewer cells than columns has a remark in its last one."""
+        rows = [[printable(cell) for cell in row] for row in rows]
         whole = [row for row in rows if len(row) == len(self._header)]
         if not self._forms:
             self._forms = [_form(column) for column in zip(self._header, *whole, strict=True)]

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
-from streaminfer.cli.terminal import StatusLine, bar
+from streaminfer.cli.terminal import StatusLine, bar, printable
 from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.documents import base64_of, document, text_of
@@ -94,20 +94,12 @@ def _print(found: list[DeadLetter], as_json: bool) -> None:
     elif not found:
         print("no dead letters")
     else:
-        rows = [
-            [_printable(f"{x.topic}-{x.partition}"), str(x.offset), _cut(x.reason, REASON), _preview(x.value)]
-            for x in found
-        ]
+        rows = [[f"{x.topic}-{x.partition}", str(x.offset), _cut(x.reason, REASON), _preview(x.value)] for x in found]
         print_table(["source", "offset", "reason", "value"], rows)
 
 
-def _printable(text: str) -> str:
-    """Text from outside, without anything that a terminal would act upon."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
 def _cut(text: str, most: int) -> str:
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
