@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from streaminfer.bus.connect import default_url, open_bus
+from streaminfer.bus.connect import default_url, open_bus, shown
 from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.cli.terminal import printable
 from streaminfer.runtime import names
@@ -42,11 +42,12 @@ def warn(spec: Spec, file: str) -> None:
 
 def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:
     """The bus; and how long to wait for it, unless a command `serves`: those wait for ever."""
+    here = shown(default_url()).replace("%", "%%")
     parser.add_argument(
         "--bus",
         metavar="URL",
         default=default_url(),
-        help="the bus (default: STREAMINFER_BUS, else embedded:./.streaminfer; here: %(default)s)",
+        help=f"the bus (default: STREAMINFER_BUS, else embedded:./.streaminfer; here: {here})",
     )
     if not serves:
         parser.add_argument(
