@@ -1,4 +1,4 @@
-"""The values that the page on Kubernetes shows are such that the chart takes them, and it names those that there are."""
+"""The values that the page on Kubernetes shows are such that the chart takes them, and it names all that exist."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Partition, Unavailable
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.learning import worker as worker_module
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervising.idle import IdleMark
@@ -97,7 +97,7 @@ def test_bad_events_alone_become_an_increment_without_events_and_letters() -> No
     assert rig.spans() == [(0, 2, 0), (2, 4, 1)]
     assert [each["n_dead_lettered"] for each in rig.increments()] == [2, 1]
     assert rig.increments()[0]["score"] == 0.0
-    found = store.pending(rig.spec, rig.bus)
+    found = list(Pending(rig.spec, rig.bus))
     assert [(letter.offset, letter.value) for letter in found] == [(0, b"{"), (1, b'{"k":-1}'), (3, b"")]
     assert found[1].reason == "k: must be a whole number from 0 to 2^53 (got -1)"
     assert (rig.snapshot().counts.n_dead_lettered, rig.snapshot().n_events) == (3, 1)
@@ -125,7 +125,7 @@ def test_letters_are_durable_before_the_increment_that_passes_them() -> None:
     rig.run(worker, master)
     assert rig.spans() == [(0, 1, 0)]
     assert len(rig.records("dead-letters")) == 2
-    assert len(store.pending(rig.spec, rig.bus)) == 1
+    assert len(list(Pending(rig.spec, rig.bus))) == 1
 
 
 def test_it_goes_back_when_an_increment_was_dropped() -> None:

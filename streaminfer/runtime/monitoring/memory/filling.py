@@ -54,8 +54,7 @@ class Filler:
         self._teller = Teller(log)
         self._posterior = _Keyed(spec, bus, memory, schemas) if _is_keyed(spec) else _Whole(spec, bus, memory, schemas)
         self._chains = None if spec.sampling is None else Chains(spec, spec.sampling, bus, schemas)
-        there = bus.topics()
-        read = [short for short in BACK if names.topic(spec, short) in there]
+        read = names.there(spec, bus, BACK)
         begins = {partition: begin for short in read for partition, begin in _begins(bus, spec, short).items()}
         self._ends = {each: end for short in read for each, end in _ends(bus, spec, short).items()}
         self._others = bus.reader(begins)
