@@ -19,6 +19,8 @@ from streaminfer.variational.snapshot import Snapshot
 
 SLOW_MS = 1_000
 """With so much time between snapshots, they cost a master next to nothing."""
+REST_S = 3.0
+"""For so long a master is watched that has nothing to do."""
 MOST_SHARE = 0.05
 PARTITIONS = 4
 ONE, TWO = "rate", "rate, two workers"
@@ -36,6 +38,8 @@ class Spent(NamedTuple):
     broker: float
     partitions: int
     """Of each worker."""
+    idle: float = 0.0
+    """CPU seconds that the master takes each second when there is nothing to do."""
 
     def a_million(self, cpu: float) -> float:
         return 1e6 * cpu / self.events
@@ -50,6 +54,8 @@ class Costs(NamedTuple):
     snapshot: float
     events_a_step: float
     """That a worker learns from at once if there are enough: one increment of those of each partition."""
+    idle: float = 0.0
+    """Of a master, each second."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -92,12 +98,15 @@ def spend(
         last = _next(follower, work.events)
         ended, after = time.monotonic(), used()
         increments = sum(bus.ends(topic).values()) - there
+        resting, at_rest = time.monotonic(), used()[1]
+        time.sleep(REST_S)
+        idle = (used()[1] - at_rest) / (time.monotonic() - resting)
     events = last.n_events - first.n_events
     if events <= 0 or last.version == first.version:
         raise Failed(f"all {work.events} events came with one snapshot: too few to measure what they cost")
     roles = [a - b for a, b in zip(after, before, strict=True)]
     versions, partitions = last.version - first.version, work.partitions // workers
-    return Spent(events, ended - began, max(1, increments), versions, roles[0], roles[1], roles[2], partitions)
+    return Spent(events, ended - began, max(1, increments), versions, roles[0], roles[1], roles[2], partitions, idle)
 
 
 def samples(fast: Spent, slow: Spent) -> Samples:
@@ -111,6 +120,7 @@ def samples(fast: Spent, slow: Spent) -> Samples:
         "events an increment": fast.events / fast.increments,
         "an increment": 1e3 * found.increment,
         "a snapshot": 1e3 * found.snapshot,
+        "a master at rest": found.idle,
         "workers that fill a shard": full_at(found),
         ONE: fast.events / fast.seconds,
     }
@@ -121,7 +131,8 @@ def costs(fast: Spent, slow: Spent) -> Costs:
 
     On the embedded bus the broker's part is in the other processes.
     """
-    rows = [(each.increments, each.snapshots, each.master) for each in (fast, slow)]
+    idle = (fast.idle + slow.idle) / 2
+    rows = [(x.increments, x.snapshots, max(0.0, x.master - idle * x.seconds)) for x in (fast, slow)]
     (i1, s1, m1), (i2, s2, m2) = rows
     determinant = i1 * s2 - i2 * s1
     increment = (m1 * s2 - m2 * s1) / determinant if determinant else m1 / i1
@@ -132,6 +143,7 @@ def costs(fast: Spent, slow: Spent) -> Costs:
         increment,
         max(0.0, m1 - i1 * increment) / s1,
         fast.partitions * fast.events / fast.increments,
+        idle,
     )
 
 
@@ -142,12 +154,13 @@ def of_figures(figures: Sequence[Figure], letter: str) -> tuple[Costs, Mapping[s
         raise LookupError(f"there is no case {letter} in these results: measure it with ONLY={letter}")
     step = PARTITIONS * found["events an increment"]
     increment, snapshot = found["an increment"] / 1e3, found["a snapshot"] / 1e3
-    return Costs(found["worker"] / 1e6, found["broker"] / 1e6, increment, snapshot, step), found
+    idle = found["a master at rest"]
+    return Costs(found["worker"] / 1e6, found["broker"] / 1e6, increment, snapshot, step, idle), found
 
 
 def full_at(found: Costs, partitions: int = 1, snapshot_s: float = 0.05) -> float:
     """How many workers of so many partitions, each with a core of its own, fill the core of one master."""
-    room = max(0.0, 1 - found.snapshot / snapshot_s)
+    room = max(0.0, 1 - found.idle - found.snapshot / snapshot_s)
     return room * found.event * found.events_a_step / max(partitions * found.increment, 1e-9)
 
 
@@ -163,7 +176,7 @@ def case(
         return {**samples(fast, slow), TWO: two.events / two.seconds}
 
     units = {
-        "master's share": "ratio", "events an increment": "events", "an increment": "ms", "a snapshot": "ms",
+        "master's share": "ratio", "events an increment": "events", "an increment": "ms", "a snapshot": "ms", "a master at rest": "cores",
         "workers that fill a shard": "workers", ONE: "events/s", TWO: "events/s",
     }  # fmt: skip
     return Case(

@@ -118,7 +118,7 @@ class Play:
         self._cluster, self._costs = cluster, costs
         shared = None if cluster.one_machine is None else Machine(cluster.one_machine)
         self._workers = [shared or Machine(1) for _ in range(cluster.workers)]
-        self._masters = [shared or Machine(1) for _ in range(cluster.shards)]
+        self._masters = [shared or Machine(1 - costs.idle) for _ in range(cluster.shards)]
         self._brokers = [shared or Machine(cluster.broker_cores) for _ in range(cluster.brokers)]
         self._machines = list(dict.fromkeys([*self._workers, *self._masters, *self._brokers]))
         self._ends: list[tuple[float, int, Machine]] = []

@@ -17,13 +17,13 @@ CHEAP = Costs(event=4e-6, broker_event=1e-9, increment=1e-6, snapshot=1e-5, even
 
 
 def test_two_runs_tell_what_an_increment_and_what_a_snapshot_costs() -> None:
-    fast = Spent(1_000_000, 4.0, 100, 80, 4.0, 100 * 0.002 + 80 * 0.003, 1.0, 4)
-    slow = Spent(1_000_000, 4.0, 110, 4, 4.0, 110 * 0.002 + 4 * 0.003, 1.0, 4)
+    fast = Spent(1_000_000, 4.0, 100, 80, 4.0, 100 * 0.002 + 80 * 0.003 + 4.0 * 0.03, 1.0, 4, 0.03)
+    slow = Spent(1_000_000, 4.0, 110, 4, 4.0, 110 * 0.002 + 4 * 0.003 + 4.0 * 0.03, 1.0, 4, 0.03)
     found = costs(fast, slow)
-    assert found == pytest.approx(Costs(4e-6, 1e-6, 0.002, 0.003, 40_000))
-    assert full_at(found) == pytest.approx((1 - 0.06) * 4e-6 * 40_000 / 0.002)
+    assert found == pytest.approx(Costs(4e-6, 1e-6, 0.002, 0.003, 40_000, 0.03))
+    assert full_at(found) == pytest.approx((1 - 0.03 - 0.06) * 4e-6 * 40_000 / 0.002)
     shown = samples(fast, slow)
-    assert shown["master's share"] == pytest.approx(0.44 / 4.0)
+    assert shown["master's share"] == pytest.approx(0.56 / 4.0)
     figures = [Figure("x1", name, "", (value,)) for name, value in {**shown, TWO: 300_000.0}.items()]
     assert of_figures(figures, "x1")[0] == pytest.approx(found)
     with pytest.raises(LookupError, match="no case x2"):
@@ -95,6 +95,7 @@ def test_below_what_it_can_do_it_does_what_comes_and_soon() -> None:
 def test_all_of_it_is_told() -> None:
     measured = {
         "worker": 4.0, "broker": 1.0, "an increment": 0.5, "a snapshot": 3.0, "events an increment": 2_500.0,
+        "a master at rest": 0.03,
         ONE: 200_000.0, TWO: 380_000.0,
     }  # fmt: skip
     assert PARTITIONS == 4
