@@ -28,10 +28,17 @@ class Declaration:
     max_bytes: int
     writers: tuple[str, ...]
     readers: tuple[str, ...]
+    describers: tuple[str, ...]
+    """Who only asks for its partitions and positions."""
     only_with: tuple[str, ...] | None
     """A spec must have one of these to have this topic (see topics.yaml); None: every spec has it."""
     earlier: Mapping[int, str]
     """The files of the schemas that older versions wrote, by their ids."""
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """All services and commands that have to do with it."""
+        return (*self.writers, *self.readers, *self.describers)
 
     def topic(self, spec_name: str) -> str:
         """The full name of this topic for a spec."""
@@ -82,6 +89,7 @@ def _declaration(row: dict[str, Any]) -> Declaration:
         max_bytes=row["max_bytes"],
         writers=tuple(row["writers"]),
         readers=tuple(row["readers"]),
+        describers=tuple(row.get("describers", ())),
         only_with=tuple(row["only_with"]) if "only_with" in row else None,
         earlier={each["schema_id"]: each["schema"] for each in row.get("earlier", ())},
     )

@@ -53,6 +53,10 @@ class KafkaBus:
     def topic_id(self, topic: str) -> str:
         return self._catalog.topic_id(topic)
 
+    def allowed(self, topic: str) -> frozenset[str] | None:
+        """The operations that this user may do with a topic; None if the broker does not say."""
+        return self._catalog.allowed(topic)
+
     def starts(self, topic: str) -> dict[int, int]:
         found = bounds.starts(self._connection, self._partitions(topic))
         return {partition.index: start for partition, start in found.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -15,11 +14,13 @@ from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
 from streaminfer.cli.common import UsageError
+from streaminfer.cli.terminal import harmless
+from streaminfer.runtime import logs
 from streaminfer.runtime.api.prediction import CannotPredict
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
-from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.service import Fatal, NotYet
 from streaminfer.runtime.supervising.supervisor import GaveUp
 from streaminfer.spec import SpecError
 from streaminfer.wire.snapshots import OtherSpec
@@ -29,31 +30,37 @@ COMMANDS = (
     "run",
     "produce",
     "snapshot",
+    "subscribe",
     "draws",
     "combine",
     "predict",
     "verdict",
     "report",
     "topics",
+    "acls",
     "validate",
     "dead-letters",
     "repair",
+    "backup",
+    "restore",
+    "rebuild",
+    "doctor",
     "demo",
 )
 BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
-FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
+FAILED = (FileError, BusError, Fatal, NotYet, GaveUp, OtherSpec, OSError)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; 0 done, 1 failed, 2 bad usage or bad spec. `verdict` has two more."""
+    with harmless():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     options = parser_of(_asked(arguments)).parse_args(arguments)
-    levels = [logging.WARNING, logging.INFO, logging.DEBUG]
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=levels[min(options.verbose, 2)],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
     try:
+        logs.configure(options.verbose)
         return int(_module(options.command).command(options))
     except BAD_USAGE as error:
         _complain(error)
@@ -72,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
 def _complain(error: Exception) -> None:
     """On standard error, each line with the program's name: a spec may have several problems."""
     for line in str(error).split("\n"):
-        print(f"streaminfer: {line}", file=sys.stderr)
+        logs.complain(line)
 
 
 def _module(name: str) -> ModuleType:

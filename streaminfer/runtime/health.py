@@ -17,11 +17,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from streaminfer.bus.environment import SettingsError
+
 TOKEN_VARIABLE: Final = "STREAMINFER_HTTP_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE: Final = f"{TOKEN_VARIABLE}_FILE"
 LONGEST_TOKEN: Final = 1000
 UNHEALTHY_AFTER: Final = 60.0
-"""Seconds without a finished step after which a service counts as stuck."""
+"""Seconds without a finished piece of work after which a service counts as stuck, if the environment does not say."""
+LIMIT_VARIABLE: Final = "STREAMINFER_UNHEALTHY_AFTER"
 
 
 class AddressError(ValueError):
@@ -59,6 +62,16 @@ def token_of(environ: Mapping[str, str]) -> str | None:
     return token
 
 
+def limit_of(environ: Mapping[str, str] = os.environ) -> float:
+    """Seconds after which a service counts as stuck; raises SettingsError."""
+    text = environ.get(LIMIT_VARIABLE)
+    if not text:
+        return UNHEALTHY_AFTER
+    if not text.isdecimal() or not 5 <= int(text) <= 86_400:
+        raise SettingsError(f"{LIMIT_VARIABLE} must be a whole number of seconds from 5 to 86400 (got {text!r})")
+    return float(text)
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can be meant."""
     try:
@@ -79,6 +92,7 @@ class Health:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self._limit = limit_of()
         self.ready = False
         self._last_beat = time.monotonic()
 
@@ -86,9 +100,13 @@ class Health:
         self.ready = ready
         self._last_beat = time.monotonic()
 
+    def lives(self) -> None:
+        """A step goes on, and has not come to its end."""
+        self._last_beat = time.monotonic()
+
     @property
     def healthy(self) -> bool:
-        return time.monotonic() - self._last_beat < UNHEALTHY_AFTER
+        return time.monotonic() - self._last_beat < self._limit
 
     def healthz(self) -> tuple[int, str]:
         """Status and text of `/healthz`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from streaminfer.bus.partitioner import partition_of
@@ -57,8 +58,13 @@ def master_group(spec: Spec) -> str:
     return f"{spec.name}.combiner" if combines(spec) else f"{spec.name}.master"
 
 
+def master_writers(spec: Spec) -> str:
+    """What the names of the writers of all shards begin with."""
+    return f"{spec.name}.master."
+
+
 def master_writer(spec: Spec, shard: int) -> str:
-    return combiner_writer(spec) if combines(spec) else f"{spec.name}.master.{shard}"
+    return combiner_writer(spec) if combines(spec) else f"{master_writers(spec)}{shard}"
 
 
 def master_topic(spec: Spec) -> str:
@@ -73,8 +79,13 @@ def sampler_group(spec: Spec) -> str:
     return f"{spec.name}.sampler"
 
 
+def sampler_writers(spec: Spec) -> str:
+    """What the names of the writers of all chains begin with."""
+    return f"{spec.name}.sampler."
+
+
 def sampler_writer(spec: Spec, unit: int) -> str:
-    return f"{spec.name}.sampler.{unit}"
+    return f"{sampler_writers(spec)}{unit}"
 
 
 def combiner_writer(spec: Spec) -> str:
@@ -89,6 +100,16 @@ def monitor_group(spec: Spec) -> str:
 
 def monitor_writer(spec: Spec) -> str:
     return f"{spec.name}.monitor"
+
+
+def loaders(spec: Spec) -> str:
+    """What the groups and writers of `produce` begin with: one for each file."""
+    return f"{spec.name}.produce."
+
+
+def dead_letters_writer(spec: Spec) -> str:
+    """The writer of events that are sent again."""
+    return f"{spec.name}.dead-letters"
 
 
 def shard_of(spec: Spec, key: bytes) -> int:
@@ -138,17 +159,22 @@ def create_topics(spec: Spec, bus: Bus) -> None:
 
 def topics_on(spec: Spec, bus: Bus) -> list[Topic]:
     """The spec's own topics as they should be on a bus. Once there may have been more chains: their partitions stay."""
-    wanted = topics_of(spec)
-    if spec.sampling is None:
-        return wanted
-    kept = bus.topics()
     by_unit = {each.topic(spec.name) for each in declared(spec).values() if each.partitions == "unit"}
-    return [
-        replace(each, partitions=max(each.partitions, kept[each.name].partitions))
-        if each.name in by_unit & kept.keys()
-        else each
-        for each in wanted
-    ]
+    kept = {name: count_of(bus, name) for name in by_unit}
+    return [replace(each, partitions=max(each.partitions, kept.get(each.name, 0))) for each in topics_of(spec)]
+
+
+def count_of(bus: Bus, topic: str) -> int:
+    """How many partitions a topic has on a bus; 0 of one that does not exist."""
+    try:
+        return len(bus.starts(topic))
+    except UnknownTopic:
+        return 0
+
+
+def there(spec: Spec, bus: Bus, topics: Iterable[str]) -> list[str]:
+    """Those of the declared topics, by short name, that exist on a bus."""
+    return [short for short in topics if count_of(bus, topic(spec, short))]
 
 
 def check_data_topic(spec: Spec, bus: Bus) -> None:

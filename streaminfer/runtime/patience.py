@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from streaminfer.bus.protocol import BusError, Full, Unavailable
+from streaminfer.runtime.logs import event
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +30,18 @@ class Teller:
         self._log, self._clock = logger, clock
         self._told: dict[str, float] = {}
 
-    def tell(self, text: str) -> None:
+    def tell(self, text: str, name: str | None = None) -> None:
+        """`name` is that of a change of state, see `logs.EVENTS`."""
         cause, now = re.sub(r"\d+", "#", text), self._clock()
         if now - self._told.get(cause, -TELL_AGAIN_S) < TELL_AGAIN_S:
             return
         if len(self._told) >= MOST_CAUSES:
             self._told.clear()
         self._told[cause] = now
-        self._log.warning("%s", text)
+        if name is None:
+            self._log.warning("%s", text)
+        else:
+            event(self._log, name, text, logging.WARNING)
 
 
 class Patience:
@@ -48,9 +53,9 @@ class Patience:
         self._pause = 0.0
         self._failed_at = 0.0
 
-    def failed(self, text: str) -> float:
+    def failed(self, text: str, name: str = "waiting") -> float:
         """Says so if it is new, and for how many seconds to pause."""
-        self._teller.tell(text)
+        self._teller.tell(text, name)
         self._pause = min(max(FIRST_BACKOFF, 2 * self._pause), MAX_BACKOFF)
         self._failed_at = self._clock()
         return self._pause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +15,20 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Unavailable
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import alive, loop, names
+from streaminfer.runtime.following.comparing import Compared, compare
 from streaminfer.runtime.health import Health, parse_address, serve
-from streaminfer.runtime.monitoring.pulse import Beating, Pulse
+from streaminfer.runtime.logs import event
+from streaminfer.runtime.monitoring.pulse import Beating, Pulse, instance_of
 from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Role
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.several import Several, Together
+from streaminfer.runtime.telemetry import about_process
 from streaminfer.spec import Spec
+
+log = logging.getLogger(__name__)
 
 SUPERVISOR_VARIABLE: Final = "STREAMINFER_SUPERVISOR_PID"
 GARBAGE: Final = 50_000
@@ -63,6 +69,7 @@ def run(
     gc.set_threshold(GARBAGE)
     stopping = StopSignal()
     health = Health(CollectorRegistry())
+    about_process(health.registry)
     with ExitStack() as stack:
         if http:
             stack.enter_context(serving(health, *parse_address(http)))
@@ -79,18 +86,32 @@ def run(
                 Several([service for service, _ in made]).close()
                 raise
             health.registry.register(Together([own for _, own in made]))
+            for each in (spec, *also):
+                _tell_joined(role, each, instance)
             return made[0][0] if not also else Several([each for each, _ in made])
 
-        loop.run(start, stopping, health.beat)
+        stack.enter_context(alive.listening(health.lives))
+        try:
+            loop.run(start, stopping, health.beat)
+        finally:
+            event(log, "stopped", f"{role.name} of {spec.name} has stopped", service=role.name, posterior=spec.name)
+
+
+def _tell_joined(role: Role, spec: Spec, instance: str | None) -> None:
+    group, name = role.group(spec), instance_of(instance)
+    text = f"{role.name} {name} of {spec.name} has joined {group}"
+    event(log, "joined", text, service=role.name, posterior=spec.name, instance=name, group=group)
 
 
 def _built(role: Role, spec: Spec, bus: Bus, instance: str | None) -> tuple[Service, CollectorRegistry]:
     """The service of one spec, and its metrics."""
-    ids = schemas.prepare(spec, bus)
+    compare(spec, bus, schemas.look_up(spec, bus, ["posterior"]))  # before anything is made, or a group joined
+    ids = schemas.prepare(spec, bus, role.name)
     try:
         names.check_data_topic(spec, bus)
     except names.DataTopicMissing as error:
         raise Unavailable(str(error)) from error  # its owner may come up later than we
     own = CollectorRegistry()  # for this try: metrics of one that failed halfway would be in the way
     service = role.build(spec, bus, own, instance, ids)
-    return Beating(service, Pulse(spec, bus, role.name, instance, own, ids)), own
+    beating = Beating(service, Pulse(spec, bus, role.name, instance, own, ids))
+    return Compared(beating, spec, bus, ids), own

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import platform
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 
+from streaminfer import __version__
 from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.states import SamplerState
 from streaminfer.variational.snapshot import Snapshot, together
@@ -28,6 +31,28 @@ class _Metrics:
     def _gauge(self, name: str, text: str) -> Gauge:
         gauge = Gauge(f"streaminfer_{self.role}_{name}", text, ["posterior"], registry=self._registry)
         return gauge.labels(self._posterior)
+
+
+class Shown:
+    """A gauge that is there from its first value until it is dropped: what nobody knows any more is not told."""
+
+    def __init__(self, gauge: Gauge, *labels: str) -> None:
+        self._gauge, self._labels = gauge, labels
+
+    def set(self, value: float) -> None:
+        self._gauge.labels(*self._labels).set(value)
+
+    def drop(self) -> None:
+        with suppress(KeyError):
+            self._gauge.remove(*self._labels)
+
+
+def about_process(registry: CollectorRegistry) -> None:
+    """What version a process has, and what it needs of its machine."""
+    labels = ["version", "python"]
+    info = Gauge("streaminfer_build_info", "1; the labels say which versions run", labels, registry=registry)
+    info.labels(__version__, platform.python_version()).set(1)
+    ProcessCollector(registry=registry)
 
 
 class WorkerMetrics(_Metrics):
@@ -52,6 +77,15 @@ class WorkerMetrics(_Metrics):
         self.base_version = self._gauge("base_version", "Version of the newest snapshot seen")
 
 
+class _Told(NamedTuple):
+    """What was told of one shard."""
+
+    snapshot: Snapshot
+    n_effective: float
+    scored: bool
+    shared: bool
+
+
 class MasterMetrics(_Metrics):
     """Counters and gauges of a master."""
 
@@ -59,36 +93,51 @@ class MasterMetrics(_Metrics):
 
     def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
         super().__init__(registry, posterior)
+        self._shown: list[Shown] = []
         labels = ["posterior", "outcome"]
         text = "Increments by what became of them"
         self._outcomes = Counter("streaminfer_master_increments", text, labels, registry=registry)
         self.snapshots = self._counter("snapshots", "Snapshots committed")
         self.restores = self._counter("restores", "Times the posterior was restored from the log")
         self.errors = self._counter("bus_errors", "Operations that the bus refused or did not answer")
-        self.version = self._gauge("version", "Version of the last snapshot committed")
-        self.events = self._gauge("events", "Events in the posterior")
-        self.effective = self._gauge("effective_events", "Sum of the weights of the events in the posterior")
-        self.lost = self._gauge("lost_positions", "Positions that retention removed before they were read")
-        self.dead_lettered = self._gauge("dead_lettered", "Events in dead-letters below the frontier")
-        self.damped = self._gauge("damped", "Events whose increment was damped")
-        self.rejected = self._gauge("rejected", "Events whose increment was folded as no change")
-        self.unconverged = self._gauge("unconverged", "Events learned by an algorithm that had not converged")
-        self.score = self._gauge(
+        self.version = self._state("version", "Version of the last snapshot committed")
+        self.events = self._state("events", "Events in the posterior")
+        self.effective = self._state("effective_events", "Sum of the weights of the events in the posterior")
+        self.lost = self._state("lost_positions", "Positions that retention removed before they were read")
+        self.dead_lettered = self._state("dead_lettered", "Events in dead-letters below the frontier")
+        self.damped = self._state("damped", "Events whose increment was damped")
+        self.rejected = self._state("rejected", "Events whose increment was folded as no change")
+        self.unconverged = self._state("unconverged", "Events learned by an algorithm that had not converged")
+        self.score = self._state(
             "score_per_event",
             "Mean log predictive density of the events, each under the posterior before its minibatch; NaN with keys",
         )
-        self.alarms = self._gauge("drift_alarms", "Alarms of drift so far")
-        self.drift = self._gauge(
+        self.alarms = self._state("drift_alarms", "Alarms of drift so far")
+        self.drift = self._state(
             "drift_log_evidence", "Log evidence of drift; alarm at log(drift.events_per_false_alarm)"
         )
 
-        self.keys = self._gauge("keys", "Keys of a keyed posterior, or words of topics")
-        self.dirty_keys = self._gauge(
+        self.keys = self._state("keys", "Keys of a keyed posterior, or words of topics")
+        self.dirty_keys = self._state(
             "dirty_keys", "Rows of keys or words in the last snapshot: those that had changed"
         )
-        self.expired = self._gauge("expired_keys", "Keys that were dropped as idle")
-        self._shards: dict[int, Snapshot] = {}
-        self._effective: dict[int, float] = {}
+        self.expired = self._state("expired_keys", "Keys that were dropped as idle")
+        self._behind = self._by_shard("positions_behind", "Positions of the data topic that are not in a shard yet")
+        self._made = self._by_shard("snapshot_timestamp_seconds", "When the newest snapshot was made, since 1970")
+        self._version = self._by_shard("shard_version", "Version of the last snapshot of a shard")
+        self._shards: dict[int, _Told] = {}
+
+    def _state(self, name: str, text: str) -> Shown:
+        """A gauge of all shards that this master has."""
+        return self._until_left(f"streaminfer_{self.role}_{name}", text)
+
+    def _until_left(self, name: str, text: str) -> Shown:
+        shown = Shown(Gauge(name, text, ["posterior"], registry=self._registry), self._posterior)
+        self._shown.append(shown)
+        return shown
+
+    def _by_shard(self, name: str, text: str) -> Gauge:
+        return Gauge(f"streaminfer_{self.role}_{name}", text, ["posterior", "shard"], registry=self._registry)
 
     def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool, shared: bool = False) -> None:
         """A shard's newest snapshot; what a master has of several shards is shown together.
@@ -96,13 +145,21 @@ class MasterMetrics(_Metrics):
         `n_effective` is the sum of the weights of its events, which a manifest of keys does not have. If events are
         `shared` every shard counts all of them.
         """
-        self._shards[shard], self._effective[shard] = snapshot, n_effective
-        whole = together(list(self._shards.values()), shared)
-        counts = whole.counts
         self.snapshots.inc()
+        self._shards[shard] = _Told(snapshot, n_effective, scored, shared)
+        self._version.labels(self._posterior, str(shard)).set(snapshot.version)
+        self._made.labels(self._posterior, str(shard)).set(snapshot.created_at / 1000)
+        self._show()
+
+    def _show(self) -> None:
+        """All shards as one."""
+        told = list(self._shards.values())
+        shared = told[0].shared
+        whole = together([each.snapshot for each in told], shared)
+        counts = whole.counts
         self.version.set(whole.version)
         self.events.set(counts.n_events)
-        self.effective.set((min if shared else sum)(self._effective.values()))
+        self.effective.set((min if shared else sum)(each.n_effective for each in told))
         self.lost.set(counts.n_lost)
         self.dead_lettered.set(counts.n_dead_lettered)
         self.damped.set(counts.n_damped)
@@ -114,12 +171,22 @@ class MasterMetrics(_Metrics):
             self.alarms.set(whole.drift.n_alarms)
             self.drift.set(whole.drift.log_evidence)
         if counts.n_events:
-            self.score.set(counts.score / counts.n_events if scored else math.nan)
+            self.score.set(counts.score / counts.n_events if all(each.scored for each in told) else math.nan)
+
+    def behind(self, shard: int, positions: int) -> None:
+        """How many positions of the log are not in a shard."""
+        self._behind.labels(self._posterior, str(shard)).set(positions)
 
     def left(self, shard: int) -> None:
-        """Another master has the shard now."""
+        """Another master has the shard now: what this one knows of it is old, and is told no more."""
         self._shards.pop(shard, None)
-        self._effective.pop(shard, None)
+        for gauge in (self._behind, self._made, self._version):
+            Shown(gauge, self._posterior, str(shard)).drop()
+        if self._shards:
+            self._show()
+            return
+        for shown in self._shown:
+            shown.drop()
 
     def outcome(self, name: str) -> None:
         """Counts one increment by what became of it."""
@@ -135,11 +202,11 @@ class CombinerMetrics(MasterMetrics):
         rounds = "Combinations published"
         self.rounds = Counter("streaminfer_combiner_rounds", rounds, labels, registry=registry).labels(posterior)
         text = "Shape of the tail of importance weights in the newest combination; NaN if nothing was corrected"
-        self.k_hat = Gauge("streaminfer_combiner_k_hat", text, labels, registry=registry).labels(posterior)
+        self.k_hat = self._until_left("streaminfer_combiner_k_hat", text)
         text = "1 if the exact density has corrected the newest combination"
-        self.corrected = Gauge("streaminfer_combiner_corrected", text, labels, registry=registry).labels(posterior)
+        self.corrected = self._until_left("streaminfer_combiner_corrected", text)
         text = "Subposteriors that the newest combination is made without"
-        self.left_out = Gauge("streaminfer_combiner_left_out", text, labels, registry=registry).labels(posterior)
+        self.left_out = self._until_left("streaminfer_combiner_left_out", text)
         self._round = -1
 
     def tell(self, shard: int, snapshot: Snapshot, n_effective: float, scored: bool, shared: bool = False) -> None:
@@ -245,3 +312,23 @@ class UpMetrics(_Metrics):
         self.restarts = self._gauge("restarts", "Processes started again")
         self.behind = self._gauge("behind", "Positions not in the posterior yet")
         self.events = self._gauge("events", "Events in the posterior")
+
+
+class SubscriberMetrics(_Metrics):
+    """Gauges of what keeps a snapshot in a file."""
+
+    role = "subscriber"
+
+    def __init__(self, registry: CollectorRegistry, posterior: str) -> None:
+        super().__init__(registry, posterior)
+        self.files = self._counter("files", "Files written")
+        self.version = self._gauge("version", "Version of the snapshot in the file")
+        self.events = self._gauge("events", "Events in the snapshot in the file")
+        self.timestamp = self._gauge("snapshot_timestamp_seconds", "When that snapshot was made, since 1970")
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """The file has this snapshot now."""
+        self.files.inc()
+        self.version.set(snapshot.version)
+        self.events.set(snapshot.n_events)
+        self.timestamp.set(snapshot.created_at / 1000)

@@ -18,6 +18,7 @@ RUN = {
     "docs/data-formats.md": 4,
     "docs/drift.md": 1,
     "docs/external-topics.md": 5,
+    "docs/files.md": 6,
     "docs/forgetting.md": 1,
     "docs/keys.md": 6,
     "docs/measuring.md": 1,

@@ -9,8 +9,11 @@ from http.client import HTTPConnection
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from streaminfer.bus.environment import SettingsError
+from streaminfer.runtime import alive
 from streaminfer.runtime import health as module
 from streaminfer.runtime.health import TOKEN_VARIABLE, AddressError, Health, parse_address, serve
+from tests.runtime.rig import Rig, poisson
 
 REMOTE = (
     "--http: {} can be reached from other machines; set STREAMINFER_HTTP_TOKEN to a token that readers must send as "
@@ -123,7 +126,7 @@ def test_a_service_that_makes_no_step_is_neither_healthy_nor_ready(
 
 
 def test_stuck_answers(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "UNHEALTHY_AFTER", -1.0)
+    monkeypatch.setattr(answers.health, "_limit", -1.0)
     assert answers.get("/healthz")[:2] == (503, "no step for too long\n")
     assert answers.get("/readyz")[0] == 503
 
@@ -150,3 +153,40 @@ def test_after_the_end_nobody_answers() -> None:
         port = answers.port
     with pytest.raises(ConnectionRefusedError):
         HTTPConnection("127.0.0.1", port, timeout=1).request("GET", "/healthz")
+
+
+def test_a_long_step_that_goes_on_is_not_taken_for_a_stuck_one(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    answers.health.beat(True)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + 59.0)
+    with alive.listening(answers.health.lives):
+        alive.tell()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + 100.0)
+    assert answers.health.readyz()[0] == 200
+    alive.tell()  # nobody listens any more
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + 119.5)
+    assert not answers.health.healthy
+
+
+def test_services_tell_of_every_piece_of_their_work() -> None:
+    rig, told = Rig(poisson()), list[float]()
+    worker, master = rig.worker(), rig.master()
+    rig.send(*range(40))
+    with alive.listening(lambda: told.append(rig.clock())):
+        rig.run(worker, master)
+    assert rig.snapshot().n_events == 40
+    assert len(told) >= 2 * 10, "ten minibatches were learned, and as many increments folded"
+
+
+@pytest.mark.parametrize(("text", "limit"), [(None, 60.0), ("", 60.0), ("5", 5.0), ("300", 300.0), ("86400", 86400.0)])
+def test_the_limit_is_a_setting(text: str | None, limit: float) -> None:
+    assert module.limit_of({} if text is None else {"STREAMINFER_UNHEALTHY_AFTER": text}) == limit
+
+
+@pytest.mark.parametrize("text", ["4", "86401", "-5", "1e3", "soon", "60.5"])
+def test_a_limit_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=rf"STREAMINFER_UNHEALTHY_AFTER must be .* \(got '{text}'\)"):
+        module.limit_of({"STREAMINFER_UNHEALTHY_AFTER": text})

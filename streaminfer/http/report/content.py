@@ -169,7 +169,7 @@ def _flow(memory: Memory, found: PosteriorSnapshot | None) -> Section:
 
 
 def _letters(memory: Memory) -> Section:
-    listed, _ = memory.letters.page(None, 20)
+    listed, _ = memory.dead_letters.page(None, 20)
     rows = tuple((f"{each['topic']}-{each['partition']}", str(each["offset"]), each["reason"]) for each in listed)
     tables = (Table(("partition", "offset", "reason"), rows),) if rows else ()
     return Section("Dead letters", "Events that could not be read, newest first.", (), tables)

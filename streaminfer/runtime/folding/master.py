@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
-from streaminfer.runtime import names
+from streaminfer.runtime import alive, names
 from streaminfer.runtime.folding.quiet import INTERVAL, Rest
 from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.logs import event, told_assigned
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -41,6 +42,7 @@ class Master:
     ) -> None:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
+        self._has_rows = kind_of(spec).has_rows
         self._member = bus.member(names.master_group(spec), [names.master_topic(spec)], instance)
         self._shards: dict[Partition, Shard] = {}
         self._restoring: dict[Partition, Shard] = {}
@@ -92,7 +94,7 @@ class Master:
             timeout = min(timeout, INTERVAL)
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
-            polled = self._member.poll(min(timeout, wait), STEP_ROWS if kind_of(self._spec).has_rows else STEP_RECORDS)
+            polled = self._member.poll(min(timeout, wait), STEP_ROWS if self._has_rows else STEP_RECORDS)
         except OutOfRange as error:
             self._skip_removed(error)
             return
@@ -102,10 +104,12 @@ class Master:
             shard = self._shards.get(part.partition)
             if shard is None:
                 continue
-            for record in part.records:
-                shard.take(record)
+            # With rows one by one: any of them may make a snapshot due.
+            for records in [(record,) for record in part.records] if self._has_rows else [part.records]:
+                shard.take(records)
+                alive.tell()
                 if shard.full:
-                    shard.passed(record.offset + 1)
+                    shard.passed(records[-1].offset + 1)
                     self._commit(shard)
             shard.passed(part.end)
 
@@ -116,7 +120,9 @@ class Master:
                 f"{error}: the posterior was folded from increments that the log no longer has. Was the topic "
                 "deleted and created again? Use a new spec name for a new log."
             )
-        log.warning("%s: %d positions removed before they were read", error.partition, error.start - error.position)
+        n = error.start - error.position
+        text = f"{error.partition}: {n} positions removed before they were read"
+        event(log, "lost", text, logging.WARNING, partition=str(error.partition), positions=n)
         self._shards[error.partition].passed(error.start)
         self._shards[error.partition].urgent = True
         self._member.seek(error.partition, error.start)
@@ -128,6 +134,8 @@ class Master:
             if shard is not None:
                 shard.close()
         self._owned.update(polled.assigned)
+        if polled.assigned or polled.revoked:
+            told_assigned(log, self._owned)
 
     def _take_over(self, partition: Partition) -> None:
         """Fence, restore, publish the frontier of new partitions, and read on from `read_to`."""
@@ -138,7 +146,9 @@ class Master:
         shard.meet_partitions(self._wall())
         if shard.dirty:
             self._commit(shard)
-        log.info("master of %s from version %d, read to %d", partition, shard.published.version, shard.snapshot.read_to)
+        version, read_to = shard.published.version, shard.snapshot.read_to
+        text = f"master of {partition} from version {version}, read to {read_to}"
+        event(log, "master of", text, partition=str(partition), version=version, read_to=read_to)
         self._shards[partition] = self._restoring.pop(partition)
         shard.committed_at = self._clock()
         self._member.seek(partition, shard.snapshot.read_to)
@@ -163,6 +173,7 @@ class Master:
             for shard in self._shards.values():
                 shard.verify()
                 shard.meet_partitions(self._wall())
+                shard.tell_behind()
 
     def _turn(self, rest: Rest) -> None:
         """What is done once the data is at rest, and the next pass: in a snapshot before anything else is folded."""

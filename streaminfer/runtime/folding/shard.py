@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,8 @@ from streaminfer.runtime.folding.restoring import Restored, Restoring
 from streaminfer.runtime.folding.statistics_store import Store
 from streaminfer.runtime.following.rows import decode
 from streaminfer.runtime.intact import value_of
+from streaminfer.runtime.lag import behind
+from streaminfer.runtime.logs import event
 from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
@@ -27,6 +29,7 @@ from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
 from streaminfer.tables import table_of
 from streaminfer.tables.kinds import kind_of
+from streaminfer.tables.table import Described
 from streaminfer.variational import epochs
 from streaminfer.variational.forgetting.decay import unevenness
 from streaminfer.variational.increment import Increment
@@ -115,6 +118,9 @@ class Shard:
 
     def _go_on(self, found: Restored) -> None:
         self.published, self.snapshot = found.published, found.snapshot
+        version, n_events = self.published.version, self.published.n_events
+        text = f"restored {self.partition} at version {version} with {counted(n_events, 'event')}"
+        event(log, "restored", text, partition=str(self.partition), version=version, events=n_events)
         self.in_the_way, self._leftovers = found.in_the_way, found.leftovers
         self._n_events = {self.published.version: self.published.n_events}
 
@@ -137,6 +143,10 @@ class Shard:
         if frontier is not met.frontier:
             self.snapshot = replace(met, frontier=frontier)
         self.urgent = self.urgent or self.snapshot is not before
+
+    def tell_behind(self) -> None:
+        """How far it is behind the log."""
+        self._metrics.behind(self.partition.index, behind(self.published.frontier, self._bus, self._data))
 
     @property
     def restless(self) -> bool:
@@ -167,15 +177,18 @@ class Shard:
     def unpublished_events(self) -> int:
         return self.snapshot.n_events - self.published.n_events
 
-    def take(self, record: Record) -> None:
-        """Folds one record of the increments topic, or says in dead-letters why not."""
-        try:
-            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
-            if increment is not None and self._is_of_this_spec(increment):
-                self._check_in_log(increment)
-                self._fold(increment)
-        except WireError as error:
-            self._bury(record, error)
+    def take(self, records: Sequence[Record]) -> None:
+        """Folds records of the increments topic, or says in dead-letters why not."""
+        found = []
+        for record in records:
+            try:
+                increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
+                if increment is not None and self._is_of_this_spec(increment):
+                    self._check_in_log(increment)
+                    found.append(increment)
+            except WireError as error:
+                self._bury(record, error)
+        self._fold(found)
 
     def passed(self, position: int) -> None:
         """Everything before `position` of the increments topic is dealt with."""
@@ -203,7 +216,27 @@ class Shard:
         if came.end > end:
             raise BadValue(f"end must not be beyond the {end} of {self._data}-{came.partition} ({came.end})")
 
-    def _fold(self, increment: Increment) -> None:
+    def _fold(self, found: Sequence[Increment]) -> None:
+        """All in one pass if that comes to the same, else one after the other."""
+        outcomes = self.table.fold_all(found) if len(found) > 1 else None
+        if outcomes is None:
+            for increment in found:
+                self._note(increment, self._fold_one(increment))
+        else:
+            for increment, outcome in zip(found, outcomes, strict=True):
+                self._note(increment, outcome)
+        self._tell_uneven()
+
+    def _note(self, increment: Increment, outcome: Outcome) -> None:
+        partition = increment.provenance.partition
+        self._metrics.outcome(outcome.value)
+        if outcome is Outcome.STALE_BASE:
+            self._retry[partition] = self.published.version + 1
+        elif outcome.moved:
+            self._retry.pop(partition, None)
+        self.urgent = self.urgent or not outcome.moved
+
+    def _fold_one(self, increment: Increment) -> Outcome:
         came, before = increment.provenance, self.snapshot
         fresh_from = self._retry.get(came.partition, self.published.version)
         # A version before this master's time may be any: its worker computes again on one that is known.
@@ -213,13 +246,7 @@ class Shard:
         except memoized.TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
-        self._tell_uneven()
-        self._metrics.outcome(outcome.value)
-        if outcome is Outcome.STALE_BASE:
-            self._retry[came.partition] = self.published.version + 1
-        elif outcome.moved:
-            self._retry.pop(came.partition, None)
-        self.urgent = self.urgent or not outcome.moved
+        return outcome
 
     def _tell_alarm(self, before: Snapshot) -> None:
         found = self.snapshot.drift
@@ -227,7 +254,8 @@ class Shard:
             return
         what = "only reported" if self._spec.drift is None or self._spec.drift.react is None else "forgetting faster"
         after = counted(found.alarm_at, "event")
-        log.warning("drift: alarm %d after %s: scores fell; %s", found.n_alarms, after, what)
+        text = f"drift: alarm {found.n_alarms} after {after}: scores fell; {what}"
+        event(log, "drift", text, logging.WARNING, alarms=found.n_alarms, events=found.alarm_at)
 
     def _tell_uneven(self) -> None:
         """Once, if both the data and what is folded of it are uneven: a partition may only be behind."""
@@ -273,6 +301,12 @@ class Shard:
         self._metrics.tell(
             self.partition.index, snapshot, table.n_effective, bool(kind.n_scored(snapshot)), kind.together
         )
+
+    def described(self) -> tuple[Snapshot, Described]:
+        """What the bus has, as its manifest says it: without what is kept beside it."""
+        keeping = self.table.keeping
+        summary = self.published if keeping is None else keeping.summary(self.published)
+        return summary, self.table.described(summary)
 
     def _rows(self, snapshot: Snapshot) -> list[Output]:
         """Rows that are gone, and rows that have changed."""

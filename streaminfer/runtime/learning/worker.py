@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import names, topic_identity
+from streaminfer.runtime import alive, names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.runtime.learning.learner import Learned, Learner
 from streaminfer.runtime.learning.visited_batches import VisitedBatches
+from streaminfer.runtime.logs import event, told_assigned
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.reading.passes import Passes
@@ -65,6 +66,7 @@ class Worker:
         self._topic = names.data_topic(spec)
         self._kind = kind_of(spec)
         self._tape_bytes = folding_of(spec).tape_bytes(spec)
+        self._merged_bytes = self.merged_bytes(spec)
         self._layout = table_of(spec).layout
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows_of(spec, schemas))
@@ -81,6 +83,11 @@ class Worker:
         self._teller = Teller(log)
         self._held_back = False
         """Whether the last cut ended for want of a newer base, so that more may be there to be cut."""
+
+    @staticmethod
+    def merged_bytes(spec: Spec) -> int:
+        """Bytes of records of which one increment is made, however many minibatches they are; 0: one of each."""
+        return folding_of(spec).merged_bytes if spec.merges_minibatches else 0
 
     @property
     def ready(self) -> bool:
@@ -184,9 +191,8 @@ class Worker:
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         if polled.assigned or polled.revoked:
-            owned = sorted(str(p) for p in (*self._tapes, *self._waiting))
-            log.info("partitions now: %s", ", ".join(owned) or "none")
-            self._metrics.partitions.set(len(owned))
+            told_assigned(log, (*self._tapes, *self._waiting))
+            self._metrics.partitions.set(len(self._tapes) + len(self._waiting))
 
     def _lose(self, error: OutOfRange) -> None:
         """Data that retention removed unread becomes an explicit loss; beyond the end there is nothing to do."""
@@ -206,7 +212,8 @@ class Worker:
                 outputs += self._learn(rest)
             gaps = self._passes.gaps(tape, error.start)
         for begin, end in gaps:
-            log.warning("%s: retention removed %d positions before they were read", error.partition, end - begin)
+            text = f"{error.partition}: retention removed {end - begin} positions before they were read"
+            event(log, "lost", text, logging.WARNING, partition=str(error.partition), positions=end - begin)
             gap = Minibatch(error.partition, begin, end, [], tape.epoch)
             self._metrics.lost.inc((end - begin) * self._passes.is_first(gap))
             increment = self._learner.lost(gap, end - begin)
@@ -225,7 +232,7 @@ class Worker:
             mark = marks.get(tape.partition)
             while len(batches) < room and not self._passes.at_end(tape, tape.begin):
                 stop = self._passes.stop(tape, mark)
-                batch = tape.cut(inference.minibatch, linger, now, stop)
+                batch = tape.cut(inference.minibatch, linger, now, stop, self._merged_bytes)
                 if batch is None:
                     break
                 self._passes.check_whole(batch, stop)
@@ -238,6 +245,7 @@ class Worker:
         """In the order of the log: whether a time is too far ahead depends on those before it."""
         tape = self._tapes[batch.partition]
         made = self._learner.learn(batch, tape.time_reached)
+        alive.tell()
         tape.time_reached = made[-1].increment.provenance.reached
         n_ahead = sum(each.n_ahead for each in made)
         if n_ahead:

@@ -19,6 +19,7 @@ from streaminfer.measuring.measurement import unknown
 from streaminfer.measuring.published import Published
 from streaminfer.measuring.verdict import ANSWERS, State, Verdict, answer, verdict
 from streaminfer.runtime import names
+from streaminfer.runtime.logs import told_assigned
 from streaminfer.runtime.monitoring.notes import Notes
 from streaminfer.runtime.monitoring.parts import Measuring, Memory
 from streaminfer.runtime.monitoring.standing import state_of
@@ -92,6 +93,8 @@ class Monitor:
             self._owns = True
             self._member.seek(self._partition, self._bus.ends(self._partition.topic)[0])
             self._member.pause(self._partition)
+        if polled.assigned or polled.revoked:
+            told_assigned(log, self._member.assignment)
 
     def _measure(self, notes: Notes, come: Sequence[Published]) -> None:
         """The owner's turn. What its predecessors published is read after they are fenced, and before anything else."""

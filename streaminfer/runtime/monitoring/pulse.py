@@ -1,6 +1,6 @@
 """Signs of life of a process: a beat to the topic `health` every few seconds, between two steps of its service.
 
-A beat says that a step was finished. A process that hangs in a step, or whose bus is away, falls silent.
+A beat says that a step, or a piece of one, was finished. A process that hangs, or whose bus is away, falls silent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus, BusError, Output
-from streaminfer.runtime import names
+from streaminfer.runtime import alive, names
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.service import Service
 from streaminfer.spec import Spec
@@ -92,7 +92,7 @@ class Pulse:
 
 
 class Beating:
-    """A service whose process beats after every good step."""
+    """A service whose process beats after every good step, and between the pieces of a long one."""
 
     def __init__(self, service: Service, pulse: Pulse) -> None:
         self._service, self._pulse = service, pulse
@@ -102,7 +102,11 @@ class Beating:
         return self._service.ready
 
     def step(self, timeout: float) -> None:
-        self._service.step(timeout)
+        with alive.listening(self._tick):
+            self._service.step(timeout)
+        self._tick()
+
+    def _tick(self) -> None:
         self._pulse.tick(self._service.ready)
 
     def reset(self) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Poll
 from streaminfer.runtime import names
+from streaminfer.runtime.logs import event, told_assigned
 from streaminfer.runtime.pooling.shard import SampledShard
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec
@@ -58,6 +59,8 @@ class PoolingMaster:
             self._shard = self._open_shard()
         if not self._restored:
             self._restored = self._shard.restored()
+            if self._restored:
+                self._tell_restored(self._shard)
             return
         self._shard.read(min(timeout, READ_S))
         if self._shard.look(self._now_ms()) or self._is_due(self._shard):
@@ -65,6 +68,11 @@ class PoolingMaster:
         if self._clock() - self._checked_at >= CHECK_S:
             self._checked_at = self._clock()
             self._shard.verify()
+
+    def _tell_restored(self, shard: SampledShard) -> None:
+        partition, version = str(shard.partition), shard.published.version
+        event(log, "restored", f"restored {partition} at version {version}", partition=partition, version=version)
+        event(log, "master of", f"master of {partition} from version {version}", partition=partition, version=version)
 
     def reset(self) -> None:
         """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
@@ -87,6 +95,8 @@ class PoolingMaster:
             self._leave()
         if any(partition.index == 0 for partition in polled.assigned):
             self._owns = True
+        if polled.assigned or polled.revoked:
+            told_assigned(log, self._member.assignment)
 
     def _leave(self) -> None:
         self._restored = False

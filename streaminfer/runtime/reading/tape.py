@@ -50,11 +50,18 @@ class Tape:
         self._bytes += sum(len(record.value or b"") for record in part.records)
         self.end = part.end
 
-    def cut(self, minibatch: int, linger: float, now: float, mark: int | None = None) -> Minibatch | None:
-        """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds."""
+    def cut(
+        self, minibatch: int, linger: float, now: float, mark: int | None = None, merged: int = 0
+    ) -> Minibatch | None:
+        """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds.
+
+        Minibatches that are whole come as one if together they have at most `merged` bytes.
+        """
         boundary = (self.begin // minibatch + 1) * minibatch
+        if merged and self.end > boundary:
+            boundary = max(boundary, self._filled_at(min(merged, self._max_bytes)) // minibatch * minibatch)
         if self._bytes >= self._max_bytes:
-            boundary = min(boundary, self._full_at())
+            boundary = min(boundary, self._filled_at(self._max_bytes))
         if mark is not None and self.begin < mark:
             boundary = min(boundary, mark)
         if self.end < boundary:
@@ -98,11 +105,13 @@ class Tape:
         self._since = now
         return batch
 
-    def _full_at(self) -> int:
-        """The position after the record that fills a minibatch."""
+    def _filled_at(self, most_bytes: int) -> int:
+        """The position after the record that fills so many bytes, else after all that was read."""
+        if self._bytes < most_bytes:
+            return self.end
         total = 0
         for record in self._records:
             total += len(record.value or b"")
-            if total >= self._max_bytes:
+            if total >= most_bytes:
                 return record.offset + 1
         return self.end

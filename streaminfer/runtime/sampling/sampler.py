@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Partition, Poll, Position
-from streaminfer.runtime import names, topic_identity
+from streaminfer.runtime import alive, names, topic_identity
 from streaminfer.runtime.following.follower import Follower
+from streaminfer.runtime.logs import told_assigned
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.answering import Answering, can_be_asked
 from streaminfer.runtime.sampling.course import Shown
@@ -118,9 +119,8 @@ class Sampler:
         # The topics may have more partitions: once there were more chains.
         self._owned.update(each for each in polled.assigned if each.index < self._settings.n_units)
         if polled.assigned or polled.revoked:
-            owned = sorted(each.index for each in self._owned)
-            log.info("chains now: %s", ", ".join(map(str, owned)) or "none")
-            self._metrics.chains.set(len(owned))
+            told_assigned(log, self._owned)
+            self._metrics.chains.set(len(self._owned))
 
     def _take_over(self, partition: Partition) -> None:
         """Fence and restore, a part at a time."""
@@ -144,6 +144,7 @@ class Sampler:
             for unit in list(active):
                 if not unit.advance(shown[unit]):
                     active.remove(unit)
+                alive.tell()
         return bool(active)
 
     def _answer(self) -> bool:

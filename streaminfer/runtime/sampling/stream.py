@@ -17,6 +17,7 @@ from streaminfer.models.targets.passing import PassingEvents
 from streaminfer.models.targets.reading import reading_of
 from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.logs import event
 from streaminfer.runtime.reading import bad_events
 from streaminfer.runtime.reading.tape import Minibatch, Tape
 from streaminfer.runtime.sampling.course import Shown
@@ -157,7 +158,9 @@ class StreamCourse:
         """Steps over data that retention has removed."""
         if error.position > error.end:
             raise Fatal(f"{error}: the chain has seen events that the log no longer has. Use a new spec name.")
-        log.warning("%s: retention removed %d positions", error.partition, error.start - error.position)
+        n = error.start - error.position
+        text = f"{error.partition}: retention removed {n} positions"
+        event(log, "lost", text, logging.WARNING, partition=str(error.partition), positions=n)
         n_events, n_bad, n_lost = self._counts
         tape = self._tapes[error.partition.index]
         self._counts = (n_events, n_bad, n_lost + error.start - tape.begin)

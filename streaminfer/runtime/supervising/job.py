@@ -12,6 +12,7 @@ from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.tally import Tally
 from streaminfer.runtime.following.shards import Shards
+from streaminfer.runtime.lag import behind
 from streaminfer.runtime.loading.produce import Loader, Progress
 from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.registry import schemas
@@ -162,10 +163,8 @@ class Job:
         snapshot = self.follower.snapshot
         frontier = Frontier() if snapshot is None else snapshot.frontier
         topic = names.data_topic(self._spec)
-        ends = self._bus.ends(topic)
-        begins = frontier.positions
-        if not ends.keys() <= begins.keys():
-            begins = {**self._bus.starts(topic), **begins}
-        left = sum(max(0, end - begins.get(index, end)) for index, end in ends.items())
-        again, lasts = self._spec.inference.n_epochs - 1 - frontier.epoch, frontier.ends or ends
+        left, again = behind(frontier, self._bus, topic), self._spec.inference.n_epochs - 1 - frontier.epoch
+        if not again:
+            return left
+        lasts = frontier.ends or self._bus.ends(topic)
         return left + again * sum(max(0, lasts.get(index, at) - at) for index, at in frontier.starts.items())

@@ -54,8 +54,7 @@ class Filler:
         self._teller = Teller(log)
         self._posterior = _Keyed(spec, bus, memory, schemas) if _is_keyed(spec) else _Whole(spec, bus, memory, schemas)
         self._chains = None if spec.sampling is None else Chains(spec, spec.sampling, bus, schemas)
-        there = bus.topics()
-        read = [short for short in BACK if names.topic(spec, short) in there]
+        read = names.there(spec, bus, BACK)
         begins = {partition: begin for short in read for partition, begin in _begins(bus, spec, short).items()}
         self._ends = {each: end for short in read for each, end in _ends(bus, spec, short).items()}
         self._others = bus.reader(begins)
@@ -110,7 +109,7 @@ class Filler:
         if "metrics" in changed:
             self._memory.measurements.show()
         if "dead-letters" in changed:
-            self._memory.letters.show()
+            self._memory.dead_letters.show()
         if changed:
             self._memory.changed(*changed)
         newest = self._memory.posterior
@@ -147,7 +146,7 @@ class Filler:
         return ("services",) if self._memory.services.add(beat, record.timestamp) else ()
 
     def _take_letter(self, record: Record) -> tuple[Part, ...]:
-        return ("dead-letters",) if self._memory.letters.add(record) else ()
+        return ("dead-letters",) if self._memory.dead_letters.add(record) else ()
 
     def unpublished(self) -> Published | None:
         """What the monitor that comes after this one has to know of the history now: the newest point, and as many
