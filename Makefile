@@ -5,7 +5,7 @@ BENCH := .venv/bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kafka java page peers chart test test-long bench lint format lock clean
+.PHONY: help demo kafka java page peers containers chart test test-long bench lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +31,13 @@ peers: # the same, a client of Kafka that nobody here wrote, Prometheus, which c
 chart: .venv/dev ## write the files of the Helm chart that follow from the declaration of topics and roles
 	@$(BIN)/python -m tests.chart
 
+containers: # what builds and runs the image, for the long run
+	@tests/brokers/install.sh podman runc mmdebstrap
+
 test: .venv/dev peers ## set up, then all tests that CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not long" -q
 
-test-long: .venv/dev peers ## the full matrices and soaks as well
+test-long: .venv/dev peers containers ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
 bench: $(BENCH)/installed page ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac or l3, COMPARE=benchmarks/results/...json)

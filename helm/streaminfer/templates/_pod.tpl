@@ -95,7 +95,7 @@ env:
   - {name: HOME, value: /tmp}
   {{- if dig .kind "requests" "cpu" "" $values.resources }}
   {{- range list "OMP_NUM_THREADS" "OPENBLAS_NUM_THREADS" "MKL_NUM_THREADS" }}
-  - {name: {{ . }}, valueFrom: {resourceFieldRef: {containerName: {{ $.name }}, resource: requests.cpu, divisor: "1"}}}
+  - {name: {{ . }}, valueFrom: {resourceFieldRef: {resource: requests.cpu, divisor: "1"}}}
   {{- end }}
   {{- end }}
   - {name: STREAMINFER_LOG, value: {{ $values.log.format }}}
