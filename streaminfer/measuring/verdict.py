@@ -137,7 +137,8 @@ def _computed(state: State, found: dict[str, Published]) -> Iterator[Reason]:
         yield from _several_starts(state, found)
     others = set(found) - {"audit" if exact else "coverage", "starts"}
     for check in sorted(others):
-        if CHECKS[check].question == "computed_right" and found[check].measurement.status != "unknown":
+        told = found[check].measurement.status != "unknown" or check == "draws"  # no R-hat is a reason too
+        if CHECKS[check].question == "computed_right" and told:
             yield _reason(found[check], state)
 
 

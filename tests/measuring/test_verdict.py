@@ -66,6 +66,7 @@ RULES: list[tuple[str, Verdict, Answer]] = [
     ("coverage failed", judge(BOUND, said("coverage", "fail")), "do_not_trust"),
     ("draws that say little", judge(replace(BOUND, faults=("too few",))), "do_not_trust"),
     ("chains disagree", judge(BOUND, said("draws", "fail")), "do_not_trust"),
+    ("chains of which nothing is known", judge(BOUND, said("draws", "unknown")), "watch"),
     ("a further check that is unknown", judge(BOUND, said("evidence", "unknown")), "trusted"),
     ("a further check that is not", judge(BOUND, said("evidence", "watch")), "watch"),
     ("measured when it was half as large", judge(BOUND, said("coverage", n_events=500)), "trusted"),

@@ -105,6 +105,25 @@ def test_new_events_that_nobody_expected_are_told(tmp_path: Path) -> None:
     assert found.status == "fail", found.sentence
 
 
+@pytest.mark.parametrize(("sure", "status"), [(1.0, "good"), (3.0, "watch")])
+def test_probabilities_of_new_events_are_compared_with_what_happens(tmp_path: Path, sure: float, status: str) -> None:
+    """Odds three times as large as they should be leave predictive intervals nearly as they are: 91% instead of 95%."""
+    spec = spec_of(LOGISTIC)
+    rows = logistic_rows(4000)
+    wrong = [{**row, "a": sure * row["a"], "b": sure * row["b"]} for row in rows[2000:]]
+    with open_bus(f"embedded:{tmp_path}") as bus:
+        sent(spec, bus, rows[:2000])
+        base = posterior(spec, bus, rows[:2000])
+        sent(spec, bus, wrong)
+        newest = posterior(spec, bus, [*rows[:2000], *wrong], 2)
+        found = checked("calibration", context_of(spec, bus, newest, base))
+    assert found.status == status, found.sentence
+    assert found.curves["reliability"].shape == (10, 4)
+    assert values(found, "t").keys() >= {"coverage", "reliability", "bias"}
+    if status == "watch":
+        assert found.sentence.startswith("Predicted probabilities of t are ")
+
+
 def test_the_table_has_every_check_that_is_judged() -> None:
     from streaminfer.measuring.checks import CHECKS
 
