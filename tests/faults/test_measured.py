@@ -86,7 +86,7 @@ def test_the_verdict_of_one_pass(programs: Programs, tmp_path: Path, local: str,
         assert {each.question for each in told.reasons if each.status == "fail"} == {"computed_right"}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_a_monitor_that_is_killed_again_and_again(programs: Programs, tmp_path: Path, kills: int) -> None:
     model = {"kind": "poisson", "field": "k"}
     path, data = written(tmp_path, "demo", {"model": model}, [{"k": i % 7} for i in range(500)])

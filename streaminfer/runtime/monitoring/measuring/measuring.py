@@ -17,7 +17,15 @@ from streaminfer.measuring.published import Published
 from streaminfer.runtime.monitoring.measuring import messages
 from streaminfer.runtime.monitoring.measuring.frames import BrokenPipe
 from streaminfer.runtime.monitoring.measuring.helper import Helper
-from streaminfer.runtime.monitoring.measuring.limits import AGAIN_S, EVERY_S, FIRST_S, IDLE_S, START_S
+from streaminfer.runtime.monitoring.measuring.limits import (
+    AGAIN_S,
+    EVERY_S,
+    FIRST_S,
+    HOUR_S,
+    IDLE_S,
+    START_S,
+    STEADY_S,
+)
 from streaminfer.runtime.monitoring.measuring.messages import Request
 from streaminfer.runtime.monitoring.measuring.moments import moment_of
 from streaminfer.runtime.monitoring.measuring.older import Older
@@ -145,7 +153,8 @@ class Measuring:
         now, snapshot = self._clock(), self._newest
         if self.helper.alive and now - self._idle_since > IDLE_S:
             self.helper.end()
-        if snapshot is None or now < max(self._first_at + FIRST_S, self._asked_at + EVERY_S):
+        pause = EVERY_S if now - self._first_at < HOUR_S else STEADY_S
+        if snapshot is None or now < max(self._first_at + FIRST_S, self._asked_at + pause):
             return []
         impossible = [(task, why) for task in self._tasks if (why := task.obstacle(self._spec)) is not None]
         told = [

@@ -14,13 +14,16 @@ import pytest
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.measuring.published import Published
+from streaminfer.runtime.monitoring.measuring import limits
 from streaminfer.runtime.monitoring.measuring import measuring as module
 from streaminfer.runtime.monitoring.measuring.measuring import Done, Measuring
 from streaminfer.runtime.monitoring.measuring.tasks.table import TASKS
+from streaminfer.runtime.monitoring.notes import BACK
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.counts import Totals
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import measurements
 from tests.runtime.monitoring.measuring.measuring_rig import (
     LINEAR,
     LOGISTIC,
@@ -138,6 +141,13 @@ def test_short_jobs_and_rest_start_no_child(tmp_path: Path, monkeypatch: pytest.
         rig.measuring.see(rig.snapshot)
         assert rig.measuring.poll() == []
         assert rig.measuring.helper.pids == []
+
+
+def test_what_is_read_at_a_start_goes_back_to_the_newest_audit() -> None:
+    models = [LINEAR, LOGISTIC, {"kind": "gaussian_mixture", "fields": ["a"], "components": 2}]
+    for spec in map(spec_of, models):
+        each_version = [task for task in module.tasks_of(spec) if task.every(spec) is None]
+        assert 86_400 / limits.STEADY_S * len(each_version) < 0.9 * BACK[measurements.TOPIC]
 
 
 def test_an_idle_child_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
