@@ -29,6 +29,8 @@ K_HAT: Final = (0.7, 1.0)
 """Of importance weights: above the first they hardly correct, above the second not at all (Vehtari et al. 2024)."""
 SAME: Final = 1e-7
 """Parts of a statistic by which sums in another order may differ."""
+HALF: Final = 0.5
+"""Of an event: the weight of all events is exact, so one that was lost is seen among any number of them."""
 PREDICTED: Final = (0.05, 0.15)
 """How far what a predictive 95% interval really holds may be from 0.95, and probabilities from frequencies."""
 MOVED: Final = 3.0
@@ -162,10 +164,10 @@ def _audit(values: Mapping[str, Sequence[Value]], settings: Settings) -> Judged:
     found = values.get("difference")
     if not found:
         return _missing("Whether the posterior is that of its log")
-    if _number(found[0]) <= SAME:
-        return Judged("good", "The events in the log give the same posterior.")
     more = _number(values["events"][0]) if values.get("events") else 0.0
-    count = f" It has {abs(more):.3g} events too {'many' if more > 0 else 'few'}." if abs(more) > 0.5 else ""
+    if _number(found[0]) <= SAME and abs(more) <= HALF:
+        return Judged("good", "The events in the log give the same posterior.")
+    count = f" It has {abs(more):.3g} events too {'many' if more > 0 else 'few'}." if abs(more) > HALF else ""
     said = f"The posterior is not that of the events in the log.{count}"
     return Judged("fail", said, "Compute it again from the log under a new name, compare, and report it.")
 

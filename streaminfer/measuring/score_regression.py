@@ -4,8 +4,8 @@ With theta = mu + L u the score of a Gaussian posterior is linear in u: L' score
 scores on (1, u) gives its mean mu + L M^-1 g and its covariance L M^-1 L', whatever was published. Of a posterior that
 is not Gaussian it gives the slope and the intercept in the mean over the draws. They are best if the draws are where
 the posterior is, so there is a second regression around the first one's mean and covariance, and more of them if that
-still moves, by shorter steps if a whole one leads further away. If draws are exact, they find no error of any posterior in the mean over draws: E score = 0 and
-E score (theta - mu)' = -I (Stein's identity).
+still moves, by shorter steps if a whole one leads further away. If draws are exact, they find no error of any posterior
+in the mean over draws: E score = 0 and E score (theta - mu)' = -I (Stein's identity).
 
 Standard errors are those of least squares whose residuals differ in size (MacKinnon and White 1985, as a jackknife
 over draws), carried on by derivatives. If scores are estimates by parts of the data, what parts differ by is added.

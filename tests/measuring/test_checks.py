@@ -59,6 +59,8 @@ RULES: list[tuple[str, list[Value], Status]] = [
     ("combined", [Value("k_hat", "", 1.1)], "fail"),
     ("audit", [Value("difference", "", 1e-9)], "good"),
     ("audit", [Value("difference", "", 1e-6)], "fail"),
+    ("audit", [Value("difference", "", 1e-9), Value("events", "", -1.0)], "fail"),
+    ("audit", [Value("difference", "", 1e-9), Value("events", "", 1e-6)], "good"),
     ("audit", coverage(0.95), "good"),
     ("audit", coverage(0.5), "fail"),
     ("starts", [Value("agreeing", "", 2), Value("behind", "", 0.0)], "good"),

@@ -77,7 +77,7 @@ def test_a_count_that_the_log_does_not_have_is_found_for_any_model(bus_url: str)
 
 
 def test_a_long_chain_agrees_with_a_right_posterior_of_correlated_features(tmp_path: Path) -> None:
-    """A chain whose proposals have another density than it reckons with hardly moves, and finds all posteriors wrong."""
+    """A chain whose proposals have another density than it reckons with hardly moves: all posteriors seem wrong."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((600, 1)) + 0.3 * rng.standard_normal((600, 2))
     ones = rng.random(600) < 1 / (1 + np.exp(-x @ [1.0, -0.5]))
