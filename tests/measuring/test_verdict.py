@@ -71,6 +71,9 @@ RULES: list[tuple[str, Verdict, Answer]] = [
     ("a further check that is not", judge(BOUND, said("evidence", "watch")), "watch"),
     ("measured when it was half as large", judge(BOUND, said("coverage", n_events=500)), "trusted"),
     ("measured when it was much smaller", judge(BOUND, said("coverage", n_events=499)), "watch"),
+    ("a further check of when it was much smaller", judge(BOUND, said("evidence", n_events=1)), "trusted"),
+    ("moved when it was much smaller", judge(EXACT, said("movement", n_events=1)), "trusted"),
+    ("audited when it was much smaller", judge(EXACT, said("audit", n_events=499)), "watch"),
     ("failed when it was much smaller", judge(BOUND, said("coverage", "fail", 1)), "do_not_trust"),
     # mixtures
     ("several starts agree", judge(MIXTURE), "trusted"),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from streaminfer.measuring.measurement import Measurement, unknown
 from streaminfer.measuring.published import Published
+from streaminfer.measuring.verdict import GROWN
 from streaminfer.runtime.monitoring.measuring import messages
 from streaminfer.runtime.monitoring.measuring.frames import BrokenPipe
 from streaminfer.runtime.monitoring.measuring.helper import Helper
@@ -46,6 +47,8 @@ class Done(NamedTuple):
     at: float
     known: bool = True
     """Whether it found something out."""
+    n_events: int = 0
+    """In that version; 0: not known."""
 
 
 @dataclass
@@ -94,7 +97,7 @@ class Measuring:
         """Another monitor, or this one before, has published a measurement."""
         check = published.measurement.check
         known = published.measurement.status != "unknown"
-        done = Done(published.moment.version, published.measured_at / 1000, known)
+        done = Done(published.moment.version, published.measured_at / 1000, known, published.moment.n_events)
         self._done[check] = max(done, self._done.get(check, done))
 
     def poll(self) -> list[Published]:
@@ -173,12 +176,15 @@ class Measuring:
         """Those of each version first, then those of days."""
         for task in sorted(self._tasks, key=lambda each: each.every(self._spec) or 0.0):
             done = self._done.get(task.check)
-            if done is None or (done.version < snapshot.version and self._wall() - done.at >= self._pause(task, done)):
+            pause = self._pause(task, done, snapshot)
+            if done is None or (done.version < snapshot.version and self._wall() - done.at >= pause):
                 yield task
 
-    def _pause(self, task: Task, done: Done) -> float:
-        """Seconds after which a check is made of a newer version: soon if nothing is known yet."""
+    def _pause(self, task: Task, done: Done | None, snapshot: Snapshot) -> float:
+        """Seconds after which a check is made of a newer version: soon if nothing is known yet, or of one far smaller."""
         every = task.every(self._spec) or 0.0
+        if done is None or (task.of_size and 0 < GROWN * done.n_events < snapshot.n_events):
+            return 0.0
         return every if done.known else min(every, AGAIN_S)
 
     def close(self) -> None:
