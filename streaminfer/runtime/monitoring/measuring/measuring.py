@@ -181,7 +181,7 @@ class Measuring:
                 yield task
 
     def _pause(self, task: Task, done: Done | None, snapshot: Snapshot) -> float:
-        """Seconds after which a check is made of a newer version: soon if nothing is known yet, or of one far smaller."""
+        """Seconds after which a check is made of a newer version: few if nothing is known yet, or of much less."""
         every = task.every(self._spec) or 0.0
         if done is None or (task.of_size and 0 < GROWN * done.n_events < snapshot.n_events):
             return 0.0
