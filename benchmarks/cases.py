@@ -17,6 +17,7 @@ from benchmarks import (
     keyed_cases,
     latency,
     latent_cases,
+    loading_cases,
     measuring_cases,
     ours,
     sampler_cases,
@@ -190,6 +191,8 @@ def cases(bench: Bench) -> Iterator[Case]:
     yield from combiner_cases.cases(bench.folder, bench.embedded_url, sizes.subposteriors, sizes.steps)
     yield from measuring_cases.cases()
     yield from subset_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
+    kafka = None if bench.kafka is None else bench.kafka_url
+    yield from loading_cases.cases(bench.folder, bench.embedded_url, kafka, sizes.avro)
     yield http_cases.case("w", bench.folder, bench.embedded_url, RATE, sizes.seconds)
 
 

@@ -85,8 +85,7 @@ def matrix(
 
 
 def longest(table: pa.Table) -> int | None:
-    """More bytes than the longest row has as JSON; None if that is not easily known, or if a number
-    in it is none that JSON has."""
+    """More bytes than the longest row has as JSON; None if that is not easily known, or if NaN or infinity is there."""
     size = 0
     for column in table.columns:
         if _is_text(column.type):
