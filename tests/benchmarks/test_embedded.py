@@ -112,9 +112,10 @@ def test_files_are_loaded_whole_by_everyone(tmp_path: Path) -> None:
     """Each outcome is checked against the sum of squares; another one fails."""
     loading = Loading(tmp_path, 3_000)
     url = f"embedded:{tmp_path / 'bus'}"
-    runs = [(loading_contenders.OURS, "json"), (loading_contenders.WITHOUT, "rows"), (loading_contenders.PLAIN, "json")]
+    runs = [(loading_contenders.PLAIN, "json"), (loading_contenders.WITHOUT, "rows")]
     assert all(loading.run(label, form, url).events == 3_000 for label, form in runs)
     file = next(tmp_path.glob("load-*.csv"))
-    file.write_text(file.read_text().replace("1", "2"))
+    header, rows = file.read_text().split("\n", 1)
+    file.write_text(f"{header}\n{rows.replace('1', '2')}")
     with pytest.raises(Failed, match="of 3000 events whose sum of y² is"):
         loading.run(*runs[0], url)
