@@ -18,6 +18,7 @@ from benchmarks import (
     keyed_cases,
     latency,
     latent_cases,
+    loading_cases,
     measuring_cases,
     ours,
     sampler_cases,
@@ -195,6 +196,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     yield from subset_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
     kafka = None if bench.kafka is None else bench.kafka_url
     yield from costs.cases(bench.folder, bench.embedded_url, kafka, bench.broker, avro, rows, json)
+    yield from loading_cases.cases(bench.folder, bench.embedded_url, kafka, sizes.avro)
     yield http_cases.case("w", bench.folder, bench.embedded_url, RATE, sizes.seconds)
 
 

@@ -42,6 +42,8 @@ def test_nothing_set_is_plain_text_and_the_brokers_replication() -> None:
     assert settings.security == {"security_protocol": "PLAINTEXT"}
     assert settings.replication == -1
     assert settings_from({"STREAMINFER_KAFKA_REPLICATION": "3"}).replication == 3
+    assert settings_from({}).compression == "lz4"
+    assert settings_from({"STREAMINFER_KAFKA_COMPRESSION": "zstd"}).compression == "zstd"
 
 
 def test_a_password_comes_from_the_environment_or_from_a_file(tmp_path: Path) -> None:
@@ -100,6 +102,7 @@ def test_a_token_is_read_again_every_time(tmp_path: Path) -> None:
         ({**SCRAM, **USER, "STREAMINFER_KAFKA_PASSWORD_FILE": "/nonexistent"}, "PASSWORD_FILE"),
         ({**SCRAM, **USER, "STREAMINFER_KAFKA_PASSWORD": "x", "STREAMINFER_KAFKA_PASSWORD_FILE": "y"}, "both set"),
         ({"STREAMINFER_KAFKA_SECURITY": "SSL", "STREAMINFER_KAFKA_CA_FILE": "/nonexistent"}, "CA_FILE"),
+        ({"STREAMINFER_KAFKA_COMPRESSION": "rar"}, "COMPRESSION"),
         ({"STREAMINFER_KAFKA_REPLICATION": "0"}, "REPLICATION"),
         ({"STREAMINFER_KAFKA_REPLICATION": "two"}, "REPLICATION"),
     ],

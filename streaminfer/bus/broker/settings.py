@@ -14,6 +14,7 @@ from streaminfer.bus.environment import SettingsError, file_named, secret, text_
 
 PREFIX: Final = "STREAMINFER_KAFKA_"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
@@ -53,6 +54,8 @@ class Settings:
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     replication: int = -1
     """Copies of each new partition; -1 is the broker's default."""
+    compression: str = "lz4"
+    """How batches of records are made smaller; see COMPRESSIONS."""
     compacted: Mapping[str, str] = field(
         default_factory=lambda: {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
     )
@@ -66,7 +69,10 @@ def settings_from(environ: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(
             f"{PREFIX}REPLICATION is {raw!r}, it must be a positive number, or -1 for the broker's default"
         )
-    return Settings(_security(environ), int(raw))
+    compression = environ.get(PREFIX + "COMPRESSION", "lz4")
+    if compression not in COMPRESSIONS:
+        raise SettingsError(f"{PREFIX}COMPRESSION is {compression!r}, it must be one of {', '.join(COMPRESSIONS)}")
+    return Settings(_security(environ), int(raw), compression)
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
