@@ -1,4 +1,7 @@
-"""A real broker behind every kind of lock: TLS with a certificate authority made here, SASL, client certificates."""
+"""A real broker behind every kind of lock: TLS with a certificate authority made here, SASL, client certificates.
+
+USER and the client of the certificate may do everything. Others, made with `add_user`, may do what they are granted.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,34 @@ import base64
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)  # fmt: skip
+
+from streaminfer.bus.broker.settings import PREFIX
+from streaminfer.runtime.rights import Grant
 from tests.brokers.node import free_port
 from tests.kafka_broker import Listener, LocalBroker, local_broker
 
+OPERATIONS = {
+    "Create": ACLOperation.CREATE, "Alter": ACLOperation.ALTER, "Read": ACLOperation.READ,
+    "Write": ACLOperation.WRITE, "Describe": ACLOperation.DESCRIBE, "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS,
+}  # fmt: skip
+KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactionalId": ResourceType.TRANSACTIONAL_ID}
+PATTERNS = {"literal": ACLResourcePatternType.LITERAL, "prefix": ACLResourcePatternType.PREFIXED}
 USER, PASSWORD = "alice", "correct-horse-7531"
 LOGIN = "org.apache.kafka.common.security"
 SUBJECTS = {
@@ -59,6 +83,39 @@ class Secured:
     def __init__(self, broker: LocalBroker, ports: dict[str, int], authority: Authority) -> None:
         self.broker, self.authority = broker, authority
         self.addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        self.admin = KafkaAdminClient(bootstrap_servers=broker.address)
+
+    def add_user(self, name: str, secret: str) -> None:
+        """Makes a user, or gives one another password."""
+        made = UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, secret)
+        outcome = self.admin.alter_user_scram_credentials([made])
+        assert outcome == {name: None}, outcome
+
+    def allow(self, name: str, grants: Iterable[Grant]) -> None:
+        wanted = rules(name, grants)
+        if wanted:
+            self.admin.create_acls(wanted)
+
+    def forbid(self, name: str, grants: Iterable[Grant]) -> None:
+        filters = [ACLFilter(x.principal, x.host, x.operation, x.permission_type, x.resource_pattern)
+                   for x in rules(name, grants)]  # fmt: skip
+        if filters:
+            self.admin.delete_acls(filters)
+
+    def settings(self, user: str, **more: str) -> dict[str, str]:
+        """The environment of a program that logs in as a user."""
+        said = {"SECURITY": "SASL_SSL", "CA_FILE": str(self.authority.certificate), "SASL_MECHANISM": "SCRAM-SHA-512",
+                "USERNAME": user}  # fmt: skip
+        return {PREFIX + name: value for name, value in {**said, **more}.items()}
+
+
+def rules(name: str, grants: Iterable[Grant]) -> list[ACL]:
+    """What `acls` prints, as the broker takes it."""
+    return [
+        ACL(f"User:{name}", "*", OPERATIONS[operation], ACLPermissionType.ALLOW,
+            ResourcePattern(KINDS[each.resource.type], each.resource.name, PATTERNS[each.resource.pattern]))
+        for each in grants for operation in each.operations
+    ]  # fmt: skip
 
 
 @contextmanager
@@ -85,7 +142,11 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         sasl = {"sasl.enabled.mechanisms": mechanism, f"{mechanism.lower()}.sasl.jaas.config": login}
         listeners[name.upper()] = Listener(ports[name], "SASL_SSL", settings={**tls, **sasl})
     scram = ("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]")
-    with local_broker(listeners=listeners, format_options=scram) as broker:
+    rights = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{USER};User:CN=client",  # anonymous ones come in where tests look after it
+    }
+    with local_broker(listeners=listeners, settings=rights, format_options=scram) as broker:
         yield Secured(broker, ports, authority)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from streaminfer.bus.broker.settings import PREFIX, Address, settings_from
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import BusError, Output, Partition, Position, Topic, Unavailable
-from tests.bus.secured import PASSWORD, USER, Authority, Secured, secured_broker, token
+from tests.bus.secured import PASSWORD, USER, Authority, Secured, token
 
 pytestmark = pytest.mark.xdist_group("security")
 LONG = pytest.mark.long
@@ -21,12 +20,6 @@ LONG = pytest.mark.long
 DEADLINE_S = 10.0
 P0 = Partition("t", 0)
 WRONG = "wrong-battery-8642"
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_broker(tmp_path_factory.mktemp("secured")) as started:
-        yield started
 
 
 def open_bus(secured: Secured, listener: str, environ: dict[str, str]) -> KafkaBus:
