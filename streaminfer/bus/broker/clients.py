@@ -104,4 +104,7 @@ def _note_refusals(connection: Any, refusals: list[Exception], login: Login) -> 
 
 def _passing(text: str) -> Exception:
     """The error of a cluster that has taken the log-in or the certificate before: one of them is being changed."""
-    return errors.KafkaConnectionError(f"the broker refuses the log-in or the certificate, unlike before: {text}")
+    made: Exception = errors.KafkaConnectionError(
+        f"the broker refuses the log-in or the certificate, unlike before: {text}"
+    )
+    return made
