@@ -13,6 +13,7 @@ from streaminfer.bus.broker.settings import PREFIX, Address, settings_from
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import BusError, Output, Partition, Position, Topic, Unavailable
 from tests.bus.secured import PASSWORD, USER, Authority, Secured, token
+from tests.bus.secured import WRONG as BAD
 
 pytestmark = pytest.mark.xdist_group("security")
 LONG = pytest.mark.long
@@ -118,13 +119,20 @@ def test_no_certificate_of_our_own_or_one_that_somebody_else_signed(
     check_refused(open_bus(secured, "mtls", files), "TLS.*CERT_FILE", "PRIVATE KEY", caplog)
 
 
-@LONG
 def test_a_broker_whose_authority_we_do_not_know(
     secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign = Authority(tmp_path / "foreign").certificate
     bus = open_bus(secured, "scram", {**password("SCRAM-SHA-512"), "CA_FILE": str(foreign)})
     check_refused(bus, "TLS.*CA_FILE", PASSWORD, caplog)
+
+
+@pytest.mark.parametrize("listener", BAD)
+def test_a_broker_with_a_certificate_of_another_host_or_time(
+    secured: Secured, listener: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = {"elsewhere": "IP address mismatch|doesn't match|not valid for", "expired": "certificate has expired"}
+    check_refused(open_bus(secured, listener, password("SCRAM-SHA-512")), why[listener], PASSWORD, caplog)
 
 
 @LONG
