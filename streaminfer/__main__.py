@@ -13,7 +13,12 @@ def main() -> None:
     pin_threads()
     from streaminfer.cli import main as command
 
-    sys.exit(command(sys.argv[1:]))
+    try:
+        code = command(sys.argv[1:])
+    except BaseException:
+        if not ending.asked.yes:
+            raise
+    sys.exit(ending.CODE if ending.asked.yes else code)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kafka import errors
@@ -34,7 +35,8 @@ def opened(make: Callable[..., Any], login: Login, **options: Any) -> Any:
         return make(kafka_client=network, **options)
     except BaseException:
         for client in made:
-            client.close()
+            with suppress(RuntimeError):  # of a thread that was not started yet, if a signal has ended it here
+                client.close()
         raise
 
 
