@@ -21,6 +21,8 @@ from benchmarks.report import aligned
 
 POLL_INCREMENTS: Final = 100
 """That a master folds before it looks whether a snapshot is due."""
+LINGER_S: Final = 0.05
+"""For so long a worker waits for full minibatches."""
 POLL_S: Final = 0.01
 """Between two looks of a worker that finds nothing."""
 ROUND_TRIP_S: Final = 0.004
@@ -72,6 +74,8 @@ class Cluster:
     shards: int = 1
     broker_cores: int = 1
     snapshot_s: float = 0.05
+    minibatch: int = 256
+    """In events."""
     one_machine: int | None = None
     offered: float = math.inf
     """Events that come each second; without a limit there is always something to read."""
@@ -196,7 +200,8 @@ class Play:
         mine = self._cluster.offered / self._cluster.workers
         most = self._costs.events_a_step
         events = most if mine == math.inf else min(mine * (self.now - since), most)
-        if events < 1:
+        due = min(most, max(1.0, self._cluster.minibatch * self._cluster.partitions / self._cluster.workers))
+        if events < due and (events < 1 or self.now - since < LINGER_S):
             self._after(POLL_S, lambda: self._read(worker, since))
             return
         batch = _Batch(events, self.now if mine == math.inf else (since + self.now) / 2, self.now)
