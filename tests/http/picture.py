@@ -26,7 +26,7 @@ WIDTH, HEIGHT = 1200, 1180
 CHECKS = {"coverage", "calibration", "audit", "evidence"}
 OFTEN = "\nmonitor: {share: 1.0, audit: {every_seconds: 10}, bdmc: {every_seconds: 10}}\n"
 PARTS, N_EVENTS = 6, 600
-PATIENCE = 180.0
+PATIENCE = 600.0
 
 
 @contextmanager
