@@ -23,6 +23,7 @@ def test_the_readme_has_the_picture() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("browser")
 def test_the_picture_is_of_a_posterior_that_was_measured(chromium: Any, tmp_path: Path) -> None:
     said = take(tmp_path / "dashboard.png", chromium)
