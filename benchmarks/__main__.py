@@ -1,4 +1,4 @@
-"""Runs the benchmark, or compares two of its results: `python -m benchmarks run|compare`."""
+"""Runs the benchmark, compares its results, or plays a cluster: `python -m benchmarks run|compare|scale`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import report, scale
 from benchmarks.cases import FULL, QUICK, Bench, cases
 from benchmarks.measure import Figure, is_chosen, measured
 from benchmarks.processes import ROOT, Failed
@@ -23,17 +23,17 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 @contextmanager
-def broker() -> Iterator[str]:
-    """The Kafka of STREAMINFER_BUS, else a broker for the time of the benchmark."""
+def broker() -> Iterator[tuple[str, int | None]]:
+    """The Kafka of STREAMINFER_BUS, else a broker for the time of the benchmark, and its process."""
     given = os.environ.get("STREAMINFER_BUS", "")
     if given.startswith("kafka://"):
-        yield given.removeprefix("kafka://")
+        yield given.removeprefix("kafka://"), None
         return
     from tests.brokers.local import local_broker
 
     tell("starting a Kafka broker")
     with local_broker() as made:
-        yield made.address
+        yield made.address, made.pid
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     figures: list[Figure] = []
     failures: list[str] = []
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="streaminfer-bench-") as folder, broker() as address:
-        for case in cases(Bench(Path(folder), sizes, address)):
+    with tempfile.TemporaryDirectory(prefix="streaminfer-bench-") as folder, broker() as (address, pid):
+        for case in cases(Bench(Path(folder), sizes, address, pid)):
             if not is_chosen(case.letter, options.only):
                 continue
             titles[case.letter] = case.title
@@ -67,6 +67,16 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     print(report.comparison(report.read(options.old), report.read(options.new)))
+    return 0
+
+
+def scaled(options: argparse.Namespace) -> int:
+    found = report.read(options.results)
+    try:
+        print(scale.told(report.figures_of(found), options.case, found["machine"]["cpus"]))
+    except LookupError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -100,10 +110,13 @@ def main() -> int:
     comparing = commands.add_parser("compare", help="compare two results")
     comparing.add_argument("old", type=Path)
     comparing.add_argument("new", type=Path)
+    scaling = commands.add_parser("scale", help="what a cluster would do at the costs of some results")
+    scaling.add_argument("results", type=Path)
+    scaling.add_argument("--case", default="x1", help="the case that measured the costs")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no process is left behind
     try:
-        return {"run": run, "compare": compare}[options.command](options)
+        return {"run": run, "compare": compare, "scale": scaled}[options.command](options)
     except report.BadResults as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -13,10 +13,12 @@ import numpy as np
 
 from benchmarks import (
     combiner_cases,
+    costs,
     http_cases,
     keyed_cases,
     latency,
     latent_cases,
+    loading_cases,
     measuring_cases,
     ours,
     sampler_cases,
@@ -75,6 +77,8 @@ class Bench:
     folder: Path
     sizes: Sizes
     kafka: str | None
+    broker: int | None = None
+    """The broker's process, if it runs here."""
 
     @property
     def kafka_url(self) -> str:
@@ -190,6 +194,9 @@ def cases(bench: Bench) -> Iterator[Case]:
     yield from combiner_cases.cases(bench.folder, bench.embedded_url, sizes.subposteriors, sizes.steps)
     yield from measuring_cases.cases()
     yield from subset_cases.cases(bench.folder, bench.embedded_url, sizes.steps)
+    kafka = None if bench.kafka is None else bench.kafka_url
+    yield from costs.cases(bench.folder, bench.embedded_url, kafka, bench.broker, avro, rows, json)
+    yield from loading_cases.cases(bench.folder, bench.embedded_url, kafka, sizes.avro)
     yield http_cases.case("w", bench.folder, bench.embedded_url, RATE, sizes.seconds)
 
 

@@ -33,6 +33,9 @@ PATIENCE_S = 300.0
 _OWNED = re.compile(r"^streaminfer_worker_partitions\{.*\} (\S+)$", re.MULTILINE)
 
 
+Started = list[subprocess.Popen[str]]
+
+
 class Ours(NamedTuple):
     """A spec of this benchmark's, in a file, on a bus."""
 
@@ -79,7 +82,12 @@ def outcome(first: Snapshot, last: Snapshot, events: int, squares: float) -> Out
 
 
 def start(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> subprocess.Popen[str]:
-    """Workers first, then, when they have shared out the partitions, a master for each shard; the first is returned."""
+    """All services; the first master is returned."""
+    return launch(stack, ours, partitions, workers)[1][0]
+
+
+def launch(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> tuple[Started, Started]:
+    """Workers first, then, when they have shared out the partitions, a master for each shard."""
     ports = [free_port() for _ in range(workers)]
     arguments = [f"{ours.spec.inference.method}-worker", str(ours.path), "--bus", ours.url]
     started = [
@@ -96,8 +104,7 @@ def start(stack: ExitStack, ours: Ours, partitions: int, workers: int) -> subpro
         if time.monotonic() > deadline:
             raise Failed(f"the workers have {owned} of {partitions} partitions")
         time.sleep(0.1)
-    masters = [master(stack, ours, shard) for shard in range(ours.spec.shards)]
-    return masters[0]
+    return started, [master(stack, ours, shard) for shard in range(ours.spec.shards)]
 
 
 def master(stack: ExitStack, ours: Ours, shard: int = 0) -> subprocess.Popen[str]:

@@ -67,7 +67,7 @@ def by_poisson(made: Proxy) -> Reads:
 
 def by_light(found: World, tune: str) -> Reads:
     """A step of flymc: what is bright at theta, drawn by its law, and the dark events that are offered their light."""
-    rule = BoundRule(tune, 1.5, "implicit", None)
+    rule = BoundRule(tune, 1.5 if tune == "none" else None, "implicit", None)
     numbers, _ = firefly.measured(found.density, rule, found.mode, found.root, Key(0, "steps"))
     bounds, fraction = firefly.restored(found.density, rule, found.mode, numbers), float(numbers[0])
 

@@ -17,7 +17,12 @@ def main() -> None:
         end_when_told()
     from streaminfer.cli import main as command
 
-    sys.exit(command(sys.argv[1:]))
+    try:
+        code = command(sys.argv[1:])
+    except BaseException:
+        if not ending.asked.yes:
+            raise
+    sys.exit(ending.CODE if ending.asked.yes else code)
 
 
 def end_when_told() -> None:

@@ -7,8 +7,9 @@ is kept: hundreds of programs are started, and without it each of them compiles 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +20,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from tests import scheduling  # noqa: E402
 from tests.brokers.sharing import Run, run_folder, shared_address  # noqa: E402
+
+if TYPE_CHECKING:
+    from tests.bus.secured import Secured
 
 RUN = pytest.StashKey[Run]()
 
@@ -52,6 +56,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 def _groups() -> Path:
     return run_folder() / "groups.json"
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A broker with TLS, log-ins and rights, for tests of the group `security`."""
+    from tests.bus.secured import secured_broker
+
+    with secured_broker(tmp_path_factory.mktemp("secured")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

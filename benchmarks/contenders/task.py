@@ -13,12 +13,14 @@ from benchmarks.workload import Workload
 
 @dataclass(frozen=True)
 class Task:
-    """Work on a bus: `address` is host:port of Kafka or the directory of an embedded bus; `label` is unlike others'."""
+    """Work on a bus: `address` is host:port of Kafka or the directory of an embedded bus; `label` is unlike others', or
+    says which of several; `file` is one to be read."""
 
     work: Workload
     address: str = ""
     partitions: tuple[int, ...] = ()
     label: str = ""
+    file: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -82,7 +82,7 @@ def made(task: Steps, density: Density, anchor: Vector, root: Matrix, length: in
 
 def flying(density: Density, anchor: Vector, root: Matrix, length: int) -> tuple[Any, Block]:
     """flymc with bounds that touch at the mode."""
-    rule = BoundRule("mode", 0.0, "implicit", None)
+    rule = BoundRule("mode", None, "implicit", None)
     numbers, _ = firefly.measured(density, rule, anchor, root, KEY)
     bounds, update = firefly.restored(density, rule, anchor, numbers), flymc.Update("implicit", float(numbers[0]))
     cov = root @ root.T

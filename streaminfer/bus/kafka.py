@@ -74,7 +74,7 @@ class KafkaBus:
         self._connection.check_open()
         parcels = self._outbox.prepare(outputs)
         try:
-            with translated("publishing"):
+            with translated("publishing", self._connection.needs("Write", "topic", *(each.topic for each in outputs))):
                 if self._producer is None:
                     self._producer = Producer(self._connection)
                 return self._producer.deliver(parcels, time.monotonic() + self._connection.deadline_s)
@@ -111,7 +111,8 @@ class KafkaBus:
             raise OutOfRange(partition, position, start, end)
         if position > start:
             place = self._connection.names.place(partition)
-            self._connection.ask("removing records", lambda admin: admin.delete_records({place: position}))
+            needs = self._connection.needs("Delete", "topic", partition.topic)
+            self._connection.ask("removing records", lambda admin: admin.delete_records({place: position}), needs)
 
     def close(self) -> None:
         """Its members leave their groups, its writers end, and every thread and socket of its is gone."""

@@ -137,6 +137,10 @@ class TopicMismatch(BusError):
     """A topic exists but is kept in another way than declared."""
 
 
+class Forbidden(BusError):
+    """This user has not the right; the text names it, and how it is granted."""
+
+
 class Reader(Protocol):
     """Reads partitions of its choice. Sees only what was committed."""
 

@@ -17,6 +17,8 @@ Question = Literal["fresh", "complete", "computed_right", "fits_the_data"]
 QUESTIONS: Final[tuple[Question, ...]] = get_args(Question)
 ERRORS: Final = 3.0
 """Standard errors by which a limit must be passed."""
+VAGUE: Final = 0.05
+"""A standard error of a coverage above which its limits are not told apart."""
 TOO_WIDE: Final = 0.8
 """A true sd below this part of the published one is told."""
 R_HAT: Final = (1.01, 1.05)
@@ -27,8 +29,10 @@ K_HAT: Final = (0.7, 1.0)
 """Of importance weights: above the first they hardly correct, above the second not at all (Vehtari et al. 2024)."""
 SAME: Final = 1e-7
 """Parts of a statistic by which sums in another order may differ."""
+HALF: Final = 0.5
+"""Of an event: the weight of all events is exact, so one that was lost is seen among any number of them."""
 PREDICTED: Final = (0.05, 0.15)
-"""How far what a predictive 95% interval really holds may be from 0.95."""
+"""How far what a predictive 95% interval really holds may be from 0.95, and probabilities from frequencies."""
 MOVED: Final = 3.0
 """Times that a posterior may move as far as one of a right model does, while its events double."""
 NATS: Final = 1.0
@@ -101,6 +105,12 @@ def _coverage(values: Mapping[str, Sequence[Value]], settings: Settings) -> Judg
     said = f"The 95% interval{_of(worst)} really holds {100 * _number(worst):.0f}%."
     if _most(worst) < limits.watch:
         return Judged("fail" if _most(worst) < limits.fail else "watch", said, _WIDER)
+    vague = [each for each in found if (each.se or 0.0) > VAGUE and _least(each) < limits.fail]
+    if vague:
+        blur = max(vague, key=lambda value: value.se or 0.0)
+        about = f"{100 * _number(blur):.0f}%, with a standard error of {100 * (blur.se or 0.0):.0f}%"
+        text = f"What the 95% interval{_of(blur)} really holds is hardly known: {about}."
+        return Judged("unknown", text, "Raise monitor.draws and monitor.events, or draw more.")
     wide = min(values.get("ratio", ()), key=_most, default=None)
     if wide is not None and _most(wide) < TOO_WIDE:
         text = f"The interval{_of(wide)} is too wide: the true sd is {_number(wide):.2g} times the published one."
@@ -154,10 +164,10 @@ def _audit(values: Mapping[str, Sequence[Value]], settings: Settings) -> Judged:
     found = values.get("difference")
     if not found:
         return _missing("Whether the posterior is that of its log")
-    if _number(found[0]) <= SAME:
-        return Judged("good", "The events in the log give the same posterior.")
     more = _number(values["events"][0]) if values.get("events") else 0.0
-    count = f" It has {abs(more):.3g} events too {'many' if more > 0 else 'few'}." if abs(more) > 0.5 else ""
+    if _number(found[0]) <= SAME and abs(more) <= HALF:
+        return Judged("good", "The events in the log give the same posterior.")
+    count = f" It has {abs(more):.3g} events too {'many' if more > 0 else 'few'}." if abs(more) > HALF else ""
     said = f"The posterior is not that of the events in the log.{count}"
     return Judged("fail", said, "Compute it again from the log under a new name, compare, and report it.")
 
@@ -187,13 +197,17 @@ def _evidence(values: Mapping[str, Sequence[Value]], _settings: Settings) -> Jud
 
 
 def _calibration(values: Mapping[str, Sequence[Value]], _settings: Settings) -> Judged:
-    """By effect size: a test would alarm in the end, as no model is right."""
+    """By effect size: a test would alarm in the end, as no model is right. `reliability` is of 0/1 targets."""
     found = values.get("coverage")
     if not found:
         return _missing("What a predictive interval really holds")
     worst = max(found, key=lambda value: abs(_number(value) - 0.95) - ERRORS * (value.se or 0.0))
     away = abs(_number(worst) - 0.95) - ERRORS * (worst.se or 0.0)
     said = f"A predictive 95% interval{_of(worst)} really holds {100 * _number(worst):.0f}% of new events."
+    off = max(values.get("reliability", ()), key=_least, default=None)
+    if off is not None and _least(off) > away:
+        away = _least(off)
+        said = f"Predicted probabilities{_of(off)} are {100 * _number(off):.0f} points from what happens, on average."
     if away <= PREDICTED[0]:
         return Judged("good", said)
     return Judged("fail" if away > PREDICTED[1] else "watch", said, "The model does not fit: try another one.")

@@ -4,8 +4,8 @@ With theta = mu + L u the score of a Gaussian posterior is linear in u: L' score
 scores on (1, u) gives its mean mu + L M^-1 g and its covariance L M^-1 L', whatever was published. Of a posterior that
 is not Gaussian it gives the slope and the intercept in the mean over the draws. They are best if the draws are where
 the posterior is, so there is a second regression around the first one's mean and covariance, and more of them if that
-still moves. If draws are exact, they find no error of any posterior in the mean over draws: E score = 0 and
-E score (theta - mu)' = -I (Stein's identity).
+still moves, by shorter steps if a whole one leads further away. If draws are exact, they find no error of any posterior
+in the mean over draws: E score = 0 and E score (theta - mu)' = -I (Stein's identity).
 
 Standard errors are those of least squares whose residuals differ in size (MacKinnon and White 1985, as a jackknife
 over draws), carried on by derivatives. If scores are estimates by parts of the data, what parts differ by is added.
@@ -34,9 +34,14 @@ Score = Callable[[Matrix], Scores]
 """Scores at theta (k, d)."""
 Z: Final = 1.959963984540054
 """A 95% interval has so many deviations on both sides."""
-MOST: Final = 6
+MOST: Final = 16
 """Regressions: two if the second one moves little, more if what was published is far off."""
 SETTLED: Final = 0.2
+"""Deviations, and parts of a variance, by which the last regression may move."""
+STILL: Final = 0.5
+"""The same if there is no room for more regressions: beyond it nothing is told."""
+SHORTEST: Final = 0.1
+_FAR: Final = "Scores do not say where the posterior is: around these draws it is far from Gaussian."
 _WIDE: Final = "The scores say that the posterior is not of one peak around these draws."
 _MORE: Final = "Look at the draws: chains may be in different modes, or the posterior is far from Gaussian."
 
@@ -67,22 +72,43 @@ class Fit(NamedTuple):
     place: Whitening
     intercept: Vector
     """g, (d,)."""
-    inverse: Matrix
-    """M^-1, (d, d)."""
+    slope: Matrix
+    """M, (d, d)."""
+    inverse: Matrix | None
+    """M^-1 (d, d); None if M is not positive definite, so that there is no posterior."""
 
     @property
     def mean(self) -> Vector:
-        return np.asarray(self.place.mean + self.place.root @ (self.inverse @ self.intercept), dtype=np.float64)
+        return np.asarray(self.place.mean + self.place.root @ (self.known @ self.intercept), dtype=np.float64)
+
+    @property
+    def known(self) -> Matrix:
+        """M^-1; raises Unknowable."""
+        if self.inverse is None:
+            raise Unknowable(_WIDE, _MORE)
+        return self.inverse
 
     @property
     def moved(self) -> float:
         """How far mean and variances are from those of the place, in its deviations and as parts."""
+        if self.inverse is None:
+            return np.inf
         apart = np.abs(self.inverse @ self.intercept), np.abs(np.diag(self.inverse) - 1)
         return float(np.maximum(*apart).max())
 
     @property
     def cov(self) -> Matrix:
-        return np.asarray(self.place.root @ self.inverse @ self.place.root.T, dtype=np.float64)
+        return np.asarray(self.place.root @ self.known @ self.place.root.T, dtype=np.float64)
+
+    def ahead(self, length: float) -> Whitening | None:
+        """The place that it says, or a part of the way there, by precisions; None if that has no covariance."""
+        precision = (1 - length) * np.eye(len(self.intercept)) + length * self.slope
+        if not matrices.is_positive_definite(precision):
+            return None
+        inverse, root = matrices.inverse(matrices.cholesky(precision)), self.place.root
+        return whitening.of_moments(
+            self.place.mean + root @ (inverse @ (length * self.intercept)), root @ inverse @ root.T
+        )
 
 
 def measure(
@@ -108,13 +134,31 @@ def measure(
     published = whitening.of_draws(theta, shares) if published is None else published
     functions = np.eye(theta.shape[1]) if functions is None else np.asarray(functions, dtype=np.float64)
     points = published.points(theta)
-    fit, left = _fitted(published, points, score(theta) if scores is None else scores, shares)
-    for _ in range(MOST - 1):
-        around = whitening.of_moments(fit.mean, fit.cov)
-        fit, left = _fitted(around, points, score(around.theta(points)), shares)
-        if fit.moved <= SETTLED:
-            break
+    first = _fitted(published, points, score(theta) if scores is None else scores, shares)
+    fit, left = _settled(*first, points, score, shares)
     return _told(published, fit, _moves(fit, left, functions, batch, correction), functions)
+
+
+def _settled(fit: Fit, left: _Left, points: Matrix, score: Score, shares: Vector) -> tuple[Fit, _Left]:
+    """The regression around the place that it says itself. A step that leads further away is made half as long."""
+    length = 1.0
+    for _ in range(MOST - 1):
+        while (around := fit.ahead(length)) is None and length >= SHORTEST:
+            length /= 2
+        if around is None or length < SHORTEST:
+            break
+        ahead, remains = _fitted(around, points, score(around.theta(points)), shares)
+        if ahead.moved >= max(fit.moved, SETTLED):
+            length /= 2
+            continue
+        fit, left = ahead, remains
+        if fit.moved <= SETTLED:
+            return fit, left
+    if fit.inverse is None:
+        raise Unknowable(_WIDE, _MORE)
+    if fit.moved > STILL:
+        raise Unknowable(_FAR, _MORE)
+    return fit, left
 
 
 def coverage_of(shift: NDArray[np.float64], ratio: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,9 +194,8 @@ def _fitted(place: Whitening, points: Matrix, scores: Scores, shares: Vector) ->
     pulls = np.linalg.solve(r, (np.sqrt(shares)[:, None] * q).T).T
     coefficients = pulls.T @ right
     slope = -0.5 * (coefficients[1:] + coefficients[1:].T)
-    if not matrices.is_positive_definite(slope):
-        raise Unknowable(_WIDE, _MORE)
-    fit = Fit(place, coefficients[0], matrices.inverse(matrices.cholesky(slope)))
+    inverse = matrices.inverse(matrices.cholesky(slope)) if matrices.is_positive_definite(slope) else None
+    fit = Fit(place, coefficients[0], slope, inverse)
     leverage = np.minimum(np.einsum("ij,ij->i", q, q), 1 - 1e-9)
     residuals = (right - rows @ coefficients) / (1 - leverage)[:, None]
     parts = np.einsum("np,bnd->bpd", pulls, by_part, optimize=True) - coefficients
@@ -173,15 +216,16 @@ def _moves(fit: Fit, left: _Left, functions: Matrix, batch: int, correction: flo
 
     A draw moves (g, -M') by a product p e' of its pull and its residual, so nothing larger than (n, c) is needed.
     """
-    to, ahead = functions @ fit.place.root, fit.inverse @ fit.intercept
+    to, inverse = functions @ fit.place.root, fit.known
+    ahead = inverse @ fit.intercept
     e, p = left.residuals, left.pulls[:, 1:]
-    through_e, through_p = e @ fit.inverse @ to.T, p @ fit.inverse @ to.T
+    through_e, through_p = e @ inverse @ to.T, p @ inverse @ to.T
     shifts = (left.pulls[:, :1] + 0.5 * (p @ ahead)[:, None]) * through_e + 0.5 * (e @ ahead)[:, None] * through_p
     variances = through_e * through_p
     ends = np.arange(0, len(e), batch)
     b = len(left.parts)
     slopes = 0.5 * (left.parts[:, 1:] + left.parts[:, 1:].transpose(0, 2, 1))
-    by_inverse = to @ fit.inverse
+    by_inverse = to @ inverse
     part_shifts = (left.parts[:, 0] + slopes @ ahead) @ by_inverse.T
     part_variances = np.einsum("ci,bij,cj->bc", by_inverse, slopes, by_inverse, optimize=True)
     weight = np.concatenate([np.ones(len(ends)), np.full(b, correction / max(b * (b - 1), 1))])
@@ -198,7 +242,7 @@ def _told(published: Whitening, fit: Fit, moves: _Moves, functions: Matrix) -> R
     sd = np.where(sd > 0, sd, np.nan)
     now = functions @ fit.place.root
     shift = functions @ (fit.mean - published.mean) / sd
-    ratio = np.sqrt(np.einsum("ci,ij,cj->c", now, fit.inverse, now, optimize=True)) / sd
+    ratio = np.sqrt(np.einsum("ci,ij,cj->c", now, fit.known, now, optimize=True)) / sd
     by_shift, by_ratio = moves.shifts / sd, moves.variances / (2 * ratio * sd**2)
     high, low = (Z - shift) / ratio, (-Z - shift) / ratio
     at_high, at_low = (np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) for x in (high, low))

@@ -137,14 +137,16 @@ def _computed(state: State, found: dict[str, Published]) -> Iterator[Reason]:
         yield from _several_starts(state, found)
     others = set(found) - {"audit" if exact else "coverage", "starts"}
     for check in sorted(others):
-        if CHECKS[check].question == "computed_right" and found[check].measurement.status != "unknown":
+        known = found[check].measurement.status != "unknown" or check == "draws"  # no R-hat is a reason too
+        if CHECKS[check].question == "computed_right" and known and not _is_outgrown(found[check], state):
             yield _reason(found[check], state)
 
 
 def _fits(state: State, found: dict[str, Published]) -> Iterator[Reason]:
     yield from _needed("calibration", "fits_the_data", state, found)
-    if "movement" in found and found["movement"].measurement.status != "unknown":
-        yield _reason(found["movement"], state)
+    moved = found.get("movement")
+    if moved is not None and moved.measurement.status != "unknown" and not _is_outgrown(moved, state):
+        yield _reason(moved, state)
     if state.alarm_at >= 0 and state.n_events < GROWN * state.alarm_at:
         sentence = f"The data drifted: new events were predicted worse than earlier ones, at {state.alarm_at:,} events."
         yield Reason(
@@ -173,11 +175,16 @@ def _several_starts(state: State, found: dict[str, Published]) -> Iterator[Reaso
     yield Reason("computed_right", "watch", said, remedy)
 
 
+def _is_outgrown(published: Published, state: State) -> bool:
+    """Whether a good result is of a posterior that was much smaller."""
+    return published.measurement.status == "good" and state.n_events > GROWN * published.moment.n_events
+
+
 def _reason(published: Published, state: State) -> Reason:
     """What a check says, unless it is of a posterior that was much smaller."""
     found, then = published.measurement, published.moment.n_events
     question = CHECKS[found.check].question
-    if found.status == "good" and state.n_events > GROWN * then:
+    if _is_outgrown(published, state):
         sentence = f"The check {found.check} was last made of {then:,} events, and there are {state.n_events:,} now."
         return Reason(question, "unknown", sentence, "Wait for the monitor.")
     return Reason(question, found.status, found.sentence, found.remedy)

@@ -20,6 +20,16 @@ LIMIT_S: Final = 4.5
 """Seconds from the signal to the hard end."""
 
 
+class Asked:
+    """Whether SIGTERM has come to a command: then what fails while things are closed is not to be told."""
+
+    def __init__(self) -> None:
+        self.yes = False
+
+
+asked: Final = Asked()
+
+
 def install() -> None:
     """To be called early, and in the main thread: a signal that comes before it is lost to process 1."""
     signal.signal(signal.SIGTERM, _leave)
@@ -39,6 +49,7 @@ def watch() -> None:
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 (the handler's signature)
     signal.signal(number, signal.SIG_IGN)  # once is enough: what is being closed must not be interrupted again
+    asked.yes = True
     raise SystemExit(CODE)
 
 

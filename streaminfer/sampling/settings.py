@@ -68,8 +68,8 @@ class BoundRule:
 
     tune: str
     """mode: bounds touch at the margins of the mode; none: all at the same margin."""
-    at: float
-    """That margin."""
+    at: float | None
+    """That margin; None if bounds touch at the mode."""
     update: str
     """implicit, or explicit."""
     fraction: float | None

@@ -45,7 +45,12 @@ _MAX_STALENESS: Final = Option(
     8,
 )
 _SNAPSHOTS: Final = (
-    Option("snapshot_ms", Integer(1, 3_600_000), "The longest time between a change and its snapshot.", 50),
+    Option(
+        "snapshot_ms",
+        Integer(1, 3_600_000),
+        "The longest time between a change and its snapshot, unless much data waits.",
+        50,
+    ),
     Option("snapshot_events", Integer(1, 10**12), "A snapshot comes at once after this many events.", 100_000),
 )
 _WINDOW: Final = Option(

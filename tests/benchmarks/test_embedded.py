@@ -11,7 +11,9 @@ import yaml
 from benchmarks import keyed, keyed_cases, keyed_workload
 from benchmarks.cases import OURS, QUICK, Bench
 from benchmarks.combined import Block, Sight, delays
+from benchmarks.contenders import loading as loading_contenders
 from benchmarks.keyed_workload import Keyed
+from benchmarks.loading_cases import Loading
 from benchmarks.measure import Case, measured, rate
 from benchmarks.processes import Failed
 from benchmarks.workload import Workload, encoded, load, matrix, spec
@@ -104,3 +106,16 @@ def test_delays_of_blocks_of_draws() -> None:
     assert newest == [1.5, 1.0]
     with pytest.raises(Failed, match="none of 5 blocks"):
         delays(written, [])
+
+
+def test_files_are_loaded_whole_by_everyone(tmp_path: Path) -> None:
+    """Each outcome is checked against the sum of squares; another one fails."""
+    loading = Loading(tmp_path, 3_000)
+    url = f"embedded:{tmp_path / 'bus'}"
+    runs = [(loading_contenders.PLAIN, "json"), (loading_contenders.WITHOUT, "rows")]
+    assert all(loading.run(label, form, url).events == 3_000 for label, form in runs)
+    file = next(tmp_path.glob("load-*.csv"))
+    header, rows = file.read_text().split("\n", 1)
+    file.write_text(f"{header}\n{rows.replace('1', '2')}")
+    with pytest.raises(Failed, match="of 3000 events whose sum of y² is"):
+        loading.run(*runs[0], url)

@@ -8,7 +8,8 @@ import pytest
 from kafka import errors
 
 from streaminfer.bus.broker.errors import TlsRefused, translate, translated
-from streaminfer.bus.protocol import BusError, Fenced, Replaced, TooLarge, Unavailable, UnknownTopic
+from streaminfer.bus.broker.needs import Need, Needs
+from streaminfer.bus.protocol import BusError, Fenced, Forbidden, Replaced, TooLarge, Unavailable, UnknownTopic
 
 TABLE = {
     Unavailable: [
@@ -24,9 +25,12 @@ TABLE = {
     Replaced: [errors.FencedInstanceIdError],
     TooLarge: [errors.MessageSizeTooLargeError, errors.RecordListTooLargeError],
     UnknownTopic: [errors.UnknownTopicOrPartitionError],
-    BusError: [
+    Forbidden: [
         errors.TopicAuthorizationFailedError, errors.GroupAuthorizationFailedError,
-        errors.TransactionalIdAuthorizationFailedError, errors.SaslAuthenticationFailedError,
+        errors.TransactionalIdAuthorizationFailedError, errors.ClusterAuthorizationFailedError,
+    ],
+    BusError: [
+        errors.SaslAuthenticationFailedError,
         errors.KafkaConfigurationError, errors.InvalidReplicationFactorError, errors.InvalidSessionTimeoutError,
         errors.UnsupportedSaslMechanismError, TlsRefused,
     ],
@@ -56,3 +60,30 @@ def test_only_errors_of_the_client_and_the_network_are_translated() -> None:
 def test_the_client_never_logs_records() -> None:
     assert logging.getLogger("kafka").getEffectiveLevel() >= logging.WARNING
     assert logging.getLogger("kafka.producer.kafka").getEffectiveLevel() >= logging.WARNING
+
+
+NEEDS = Needs(
+    [Need("Write", "topic", "a"), Need("Write", "topic", "b"), Need("Read", "group", "g")], "User:ann", "broker:9092"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "missing", "line"),
+    [
+        (errors.TopicAuthorizationFailedError({"b"}), "may not Write the topic 'b'", "--operation Write --topic b"),
+        (errors.TopicAuthorizationFailedError(), "may not Write the topic 'a'", "--operation Write --topic a"),
+        (errors.GroupAuthorizationFailedError("g"), "may not Read the group 'g'", "--operation Read --group g"),
+        (errors.KafkaError(errors.GroupAuthorizationFailedError()), "the group 'g'", "--operation Read --group g"),
+    ],
+)
+def test_a_missing_right_is_named_with_the_line_that_grants_it(error: Exception, missing: str, line: str) -> None:
+    found = translate(error, "committing", NEEDS)
+    assert isinstance(found, Forbidden)
+    assert missing in str(found)
+    assert f"kafka-acls --bootstrap-server broker:9092 --add --allow-principal User:ann {line}" in str(found)
+
+
+def test_answers_of_a_broker_are_not_repeated() -> None:
+    text = "Request 'CreateTopicsRequest_v5(secret)' failed with response 'CreateTopicsResponse_v5(secret)'."
+    for kind in (errors.PolicyViolationError, errors.ClusterAuthorizationFailedError, errors.KafkaError):
+        assert "secret" not in str(translate(kind(text), "creating"))

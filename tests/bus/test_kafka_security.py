@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ import pytest
 from streaminfer.bus.broker.settings import PREFIX, Address, settings_from
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import BusError, Output, Partition, Position, Topic, Unavailable
-from tests.bus.secured import PASSWORD, USER, Authority, Secured, secured_broker, token
+from tests.bus.secured import PASSWORD, USER, Authority, Secured, token
+from tests.bus.secured import WRONG as BAD
 
 pytestmark = pytest.mark.xdist_group("security")
 LONG = pytest.mark.long
@@ -21,12 +21,6 @@ LONG = pytest.mark.long
 DEADLINE_S = 10.0
 P0 = Partition("t", 0)
 WRONG = "wrong-battery-8642"
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_broker(tmp_path_factory.mktemp("secured")) as started:
-        yield started
 
 
 def open_bus(secured: Secured, listener: str, environ: dict[str, str]) -> KafkaBus:
@@ -125,13 +119,20 @@ def test_no_certificate_of_our_own_or_one_that_somebody_else_signed(
     check_refused(open_bus(secured, "mtls", files), "TLS.*CERT_FILE", "PRIVATE KEY", caplog)
 
 
-@LONG
 def test_a_broker_whose_authority_we_do_not_know(
     secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign = Authority(tmp_path / "foreign").certificate
     bus = open_bus(secured, "scram", {**password("SCRAM-SHA-512"), "CA_FILE": str(foreign)})
     check_refused(bus, "TLS.*CA_FILE", PASSWORD, caplog)
+
+
+@pytest.mark.parametrize("listener", BAD)
+def test_a_broker_with_a_certificate_of_another_host_or_time(
+    secured: Secured, listener: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = {"elsewhere": "IP address mismatch|doesn't match|not valid for", "expired": "certificate has expired"}
+    check_refused(open_bus(secured, listener, password("SCRAM-SHA-512")), why[listener], PASSWORD, caplog)
 
 
 @LONG

@@ -19,7 +19,7 @@ from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.sampling import course, sampler, scratch
 from streaminfer.services import ROLES
 
-SESSION_S = 2.0
+SESSION_S = 4.0
 COMMIT_S = 0.05
 
 

@@ -62,7 +62,7 @@ def write_spec(path: Path, method: str, **changes: Any) -> Path:
     if method.startswith("sg") or method == "subsampled_mh":
         inference |= {"minibatch": 16, "thin": 64, "warmup": 640}
     if method == "poisson_mh":
-        inference |= {"thin": 1024, "warmup": 1024}
+        inference |= {"thin": 1024, "warmup": 64}
     if method == "flymc":
         inference |= {"thin": 16, "warmup": 160}
     document = {"name": path.stem, "data": {"partitions": 1}, "model": model, "inference": inference}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections import Counter
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.monitoring.notes import Notes
 from streaminfer.runtime.monitoring.standing import state_of
 from streaminfer.spec import Spec
-from streaminfer.wire import measurements
+from streaminfer.wire import beats, measurements
 from tests.contracts.bus_harness import read_all
-from tests.faults.programs import Program, Programs, children, is_running, wait_for
+from tests.faults.programs import Program, Programs, children, free_port, is_running, resident, wait_for
 
 WAIT_S = 240.0
 MONITOR = {"share": 1.0, "bdmc": {"every_seconds": 1e6}}
@@ -86,7 +88,7 @@ def test_the_verdict_of_one_pass(programs: Programs, tmp_path: Path, local: str,
         assert {each.question for each in told.reasons if each.status == "fail"} == {"computed_right"}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_a_monitor_that_is_killed_again_and_again(programs: Programs, tmp_path: Path, kills: int) -> None:
     model = {"kind": "poisson", "field": "k"}
     path, data = written(tmp_path, "demo", {"model": model}, [{"k": i % 7} for i in range(500)])
@@ -132,3 +134,68 @@ def test_a_monitor_that_is_killed_again_and_again(programs: Programs, tmp_path: 
         snapshot = Shards(spec, bus).catch_up()
     assert snapshot is not None
     assert snapshot.n_events == 500 * (kills + 1)
+
+
+def used(pid: int) -> float:
+    """CPU seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def serving(programs: Programs, folder: Path, monitor: dict[str, Any]) -> tuple[Program, Path, str, int]:
+    """A monitor that serves, beside a master and a worker with 500 events, and its spec, bus and port."""
+    path, data = written(
+        folder, "demo", {"model": {"kind": "poisson", "field": "k"}}, [{"k": i % 7} for i in range(500)]
+    )
+    path.write_text(json.dumps({**json.loads(path.read_text()), "monitor": monitor}))
+    url, port = f"embedded:{folder / 'bus'}", free_port()
+    programs.run("produce", path, data, "--bus", url)
+    for role in ("master", "svb-worker"):
+        programs.start("run", role, path, "--bus", url)
+    http = f"127.0.0.1:{port}"
+    return programs.start("run", "monitor", path, "--bus", url, "--instance", "m-0", "--http", http), path, url, port
+
+
+def published(path: Path, url: str) -> set[str]:
+    return set(judged(load_spec(path), url)[1]) if Path(url.partition(":")[2]).exists() else set()
+
+
+@pytest.mark.long
+def test_it_answers_and_beats_while_it_anneals(programs: Programs, tmp_path: Path) -> None:
+    endless = {"share": 0.5, "bdmc": {"datasets": 1000, "temperatures": 10_000}}
+    monitor, path, url, port = serving(programs, tmp_path, endless)
+    wait_for(lambda: {"coverage", "audit"} <= published(path, url), "only the annealing is left", WAIT_S)
+    wait_for(lambda: bool(children(monitor.pid)), "it anneals", WAIT_S)
+    (child,) = children(monitor.pid)
+    heard, waits, began = set[int](), list[float](), used(child)
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        asked = time.monotonic()
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", "/v1/posteriors/demo")
+        assert connection.getresponse().status == 200
+        connection.close()
+        waits.append(time.monotonic() - asked)
+        with open_bus(url) as bus:
+            found = [each for each in read_all(bus, "demo.health") if each.key == beats.key_of("monitor", "m-0")]
+        heard |= {each.timestamp for each in found}
+        time.sleep(0.5)
+    assert used(child) - began > 1, "it has annealed all the time"
+    assert np.median(waits) < 1, waits
+    assert len(heard) >= 4, "a beat every five seconds"
+    assert "evidence" not in published(path, url)
+    assert monitor.end() == 0
+
+
+@pytest.mark.long
+def test_a_monitor_at_rest_takes_little(programs: Programs, tmp_path: Path) -> None:
+    monitor, path, url, _ = serving(programs, tmp_path, {**MONITOR, "bdmc": {"datasets": 2, "temperatures": 20}})
+    wait_for(lambda: {"coverage", "audit", "evidence"} <= published(path, url), "all is measured", WAIT_S)
+    wait_for(lambda: not children(monitor.pid), "the child has ended", WAIT_S)
+    time.sleep(5)
+    began, at = used(monitor.pid), time.monotonic()
+    time.sleep(60)
+    share = (used(monitor.pid) - began) / (time.monotonic() - at)
+    print(f"at rest: {100 * share:.2f}% of a core, {resident(monitor.pid) >> 20} MB")
+    assert share < 0.02
+    assert resident(monitor.pid) < 300 << 20

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "docs" / "dashboard.png"
 WIDTH, HEIGHT = 1200, 1180
 CHECKS = {"coverage", "calibration", "audit"}
+PARTS, N_EVENTS = 6, 600
 PATIENCE = 180.0
 
 
@@ -33,28 +34,47 @@ def serving(folder: Path) -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{found.getsockname()[1]}"
-    examples = ROOT / "docs" / "examples"
-    command = [sys.executable, "-m", "streaminfer", "up", examples / "prices.yaml", "--data", examples / "prices.csv",
-               "--workers", "2", "--bus", f"embedded:{folder}/bus", "--http", address]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as up:
+    spec, bus = ROOT / "docs" / "examples" / "prices.yaml", ("--bus", f"embedded:{folder}/bus")
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
+    command = [sys.executable, "-m", "streaminfer"]
+    with subprocess.Popen([*command, "up", spec, "--workers", "2", *bus, "--http", address], **quiet) as up:
         try:
-            _wait(f"http://{address}")
+            _wait(f"http://{address}/v1/posteriors", lambda found: bool(found["posteriors"]))
+            for part in parts(folder):
+                subprocess.run([*command, "produce", spec, part, *bus], check=True, **quiet)
+                time.sleep(1.5)
+            _wait(f"http://{address}/v1/posteriors/prices/metrics", was_measured)
             yield f"http://{address}/"
         finally:
             up.terminate()
 
 
-def _wait(site: str) -> None:
+def parts(folder: Path) -> Iterator[Path]:
+    """The data of the tour, in some files: so the picture shows how intervals narrow."""
+    head, *rows = (ROOT / "docs" / "examples" / "prices.csv").read_text().splitlines(keepends=True)
+    for i in range(PARTS):
+        part = folder / f"{i}.csv"
+        part.write_text(head + "".join(rows[len(rows) * i // PARTS : len(rows) * (i + 1) // PARTS]))
+        yield part
+
+
+def was_measured(found: Any) -> bool:
+    """Whether all checks are of the last version."""
+    newest = {each["check"]: each["n_events"] for each in found["measurements"]}
+    return newest.keys() >= CHECKS and all(newest[each] == N_EVENTS for each in ("coverage", "calibration"))
+
+
+def _wait(url: str, is_there: Callable[[Any], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
-            with urlopen(f"{site}/v1/posteriors/prices/metrics", timeout=5) as answer:  # noqa: S310 (ours)
-                if {each["check"] for each in json.load(answer)["measurements"]} >= CHECKS:
+            with urlopen(url, timeout=5) as answer:  # noqa: S310 (ours)
+                if is_there(json.load(answer)):
                     return
         except (URLError, OSError, ValueError):
             pass
         time.sleep(0.5)
-    raise TimeoutError(f"nothing was measured within {PATIENCE:g} s")
+    raise TimeoutError(f"{url} has not what is wanted after {PATIENCE:g} s")
 
 
 def take(path: Path, chromium: Any) -> str:

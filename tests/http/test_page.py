@@ -246,6 +246,18 @@ def test_axe_finds_nothing_serious(width: int, scheme: str, chromium: Any, own: 
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_axe_finds_nothing_serious_among_keys(chromium: Any, cities: Site) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with visit(chromium, at(cities), 390, "dark") as seen:
+        seen.wait("#keys table", "berlin")
+        seen.page.get_by_role("button", name="a/b").click()
+        seen.wait("#keys caption", "a/b: 2 events")
+        found = Axe().run(seen.page).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_the_keyboard_reaches_everything(chromium: Any, own: Site) -> None:
     everything(own)
     with visit(chromium, at(own)) as seen:

@@ -26,14 +26,14 @@ MOST_MB = 400
 RESTART_S = 60
 
 
-def write(folder: Path, url: str) -> Path:
+def write(folder: Path, url: str, method: str) -> Path:
     """A spec with four chains, and its events as columnar records."""
     features = [f"x{i}" for i in range(FEATURES)]
     path = folder / "large.yaml"
     path.write_text(json.dumps({
         "name": "large", "data": {"format": "rows", "partitions": 2},
         "model": {"kind": "logistic_regression", "features": features, "target": "t"},
-        "inference": {"method": "sgld", "chains": 4, "draws": 100_000, "warmup": 100, "thin": 10},
+        "inference": {"method": method, "chains": 4, "draws": 100_000, "warmup": 100, "thin": 10},
     }))  # fmt: skip
     rng, weights = np.random.default_rng(0), np.linspace(-1, 1, FEATURES)
     with open_bus(url) as bus:
@@ -83,9 +83,9 @@ def steps(url: str) -> int:
 
 
 class Large:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, method: str) -> None:
         self.programs, self.url = Programs(folder), f"embedded:{folder / 'bus'}"
-        self.spec, self.rows = write(folder, self.url), folder / "scratch"
+        self.spec, self.rows = write(folder, self.url, method), folder / "scratch"
         self.programs.start("run", "master", self.spec, "--bus", self.url)
 
     def sampler(self) -> Program:
@@ -106,9 +106,10 @@ class Large:
         return took, most
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Iterator[Large]:
-    made = Large(tmp_path)
+@pytest.fixture(params=["sgld", "flymc"])
+def large(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Large]:
+    """With gradients at the anchor by row, or with a lower bound and a bit for each row."""
+    made = Large(tmp_path, request.param)
     try:
         yield made
     finally:

@@ -37,7 +37,11 @@ RULES: list[tuple[str, list[Value], Status]] = [
     ("coverage", coverage(0.99, ratio=0.79), "watch"),
     ("coverage", coverage(0.99, ratio=0.7, ratio_se=0.04), "good"),
     ("coverage", [*coverage(0.95), Value("coverage", "b", 0.6)], "fail"),
-    ("coverage", [*coverage(0.95), Value("coverage", "b", 0.6, 0.2)], "good"),
+    ("coverage", [*coverage(0.95), Value("coverage", "b", 0.6, 0.2)], "unknown"),
+    ("coverage", coverage(0.95, se=0.03), "good"),
+    ("coverage", coverage(0.95, se=0.06), "unknown"),
+    ("coverage", coverage(0.90, se=0.04), "good"),
+    ("coverage", coverage(0.50, se=0.10), "fail"),
     ("coverage", [Value("coverage", "b")], "unknown"),
     ("stein", [Value("delta", "", 0.9, 0.0)], "good"),
     ("stein", [Value("delta", "", 1.1, 0.0)], "watch"),
@@ -55,6 +59,8 @@ RULES: list[tuple[str, list[Value], Status]] = [
     ("combined", [Value("k_hat", "", 1.1)], "fail"),
     ("audit", [Value("difference", "", 1e-9)], "good"),
     ("audit", [Value("difference", "", 1e-6)], "fail"),
+    ("audit", [Value("difference", "", 1e-9), Value("events", "", -1.0)], "fail"),
+    ("audit", [Value("difference", "", 1e-9), Value("events", "", 1e-6)], "good"),
     ("audit", coverage(0.95), "good"),
     ("audit", coverage(0.5), "fail"),
     ("starts", [Value("agreeing", "", 2), Value("behind", "", 0.0)], "good"),
@@ -69,6 +75,10 @@ RULES: list[tuple[str, list[Value], Status]] = [
     ("calibration", [Value("coverage", "y", 0.89)], "watch"),
     ("calibration", [Value("coverage", "y", 0.79)], "fail"),
     ("calibration", [Value("coverage", "y", 0.79, 0.06)], "good"),
+    ("calibration", [Value("coverage", "y", 0.95), Value("reliability", "y", 0.049)], "good"),
+    ("calibration", [Value("coverage", "y", 0.95), Value("reliability", "y", 0.1)], "watch"),
+    ("calibration", [Value("coverage", "y", 0.95), Value("reliability", "y", 0.1, 0.02)], "good"),
+    ("calibration", [Value("coverage", "y", 0.89), Value("reliability", "y", 0.2)], "fail"),
     ("movement", [Value("movement", "", 2.9)], "good"),
     ("movement", [Value("movement", "", 3.1)], "watch"),
     ("movement", [Value("movement", "", 5.0, 1.0)], "good"),
@@ -80,7 +90,8 @@ def test_rules(check: str, values: list[Value], status: Status) -> None:
     found = judge(check, values, USUAL)
     assert found.status == status
     assert found.sentence.endswith(".")
-    assert bool(found.remedy) is (status in {"watch", "fail"}), "what is wrong has a remedy, what is right has none"
+    assert found.remedy or status not in {"watch", "fail"}
+    assert not found.remedy or status != "good", "what is wrong has a remedy, what is right has none"
 
 
 def test_limits_are_those_of_the_spec() -> None:

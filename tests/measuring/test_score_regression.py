@@ -139,6 +139,35 @@ def test_two_regressions_see_a_skewed_posterior_better_than_one() -> None:
     assert np.abs(twice.coverage - held).max() < 0.5 * np.abs(coverage_of(shift, ratio) - held).max()
 
 
+WALLS = [(-1.0, 0.3), (0.0, 1.0), (0.0, 0.1), (2.0, 0.3), (0.8, 0.6), (-3.0, 1.0)]
+"""Means and deviations that are published of a posterior beside a wall."""
+
+
+@pytest.mark.parametrize("steepness", [8.0, 50.0])
+def test_a_posterior_beside_a_wall_is_told_right_or_not_at_all(steepness: float) -> None:
+    """N(0, 1) before three ones of a feature that is rarely so large: nothing is left below 0.
+
+    The mutant makes whole steps, goes to and fro, and says 62% without any doubt where it is 95%.
+    """
+    grid = np.linspace(-6, 6, 100_001)
+    logs = -0.5 * grid**2 - 3 * np.logaddexp(0, -steepness * grid)
+    mass = np.exp(logs - logs.max())
+    told = 0
+    for mean, sd in WALLS:
+        published = Whitening(np.array([mean]), np.array([[sd]]))
+        theta = published.theta(np.random.default_rng(1).standard_normal((1000, 1)))
+        held = mass[np.abs(grid - mean) < Z * sd].sum() / mass.sum()
+        try:
+            found = score_regression.measure(
+                theta, lambda t: -t + 3 * steepness / (1 + np.exp(np.minimum(steepness * t, 700))), published=published
+            )
+        except Unknowable:
+            continue
+        told += 1
+        assert abs(found.coverage[0] - held) < 0.06, (mean, sd)
+    assert told >= (6 if steepness < 10 else 2)
+
+
 def spread(measure: Callable[[np.random.Generator], Regression], n: int, seed: int) -> np.ndarray:
     """Deviations over repetitions of shift, ratio and coverage, over the root mean square of their standard errors."""
     rng = np.random.default_rng(seed)

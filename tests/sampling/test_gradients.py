@@ -103,6 +103,17 @@ def test_noise_is_the_largest_eigenvalue_of_the_estimates_covariance(example: Ex
         assert noise == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
+def test_every_preconditioner_has_an_upper_root() -> None:
+    """A lower one is read as an upper one by the density of proposals."""
+    rng = np.random.default_rng(6)
+    given = rng.standard_normal((4, 4)) * [1e-3, 1.0, 5.0, 1e4]
+    cov = given.T @ given
+    for by in (preconditioning.covariance(cov), preconditioning.mode(np.linalg.inv(cov))):
+        np.testing.assert_allclose(by.root @ by.root.T, cov, rtol=1e-6)
+        np.testing.assert_allclose(by.matrix, cov, rtol=1e-6)
+        assert not np.tril(by.root, -1).any()
+
+
 def test_noise_of_many_rows_is_measured_on_some(monkeypatch: pytest.MonkeyPatch) -> None:
     target, rows, _ = case(by_name("logistic"), n=20_000)
     density = Density(target, rows)

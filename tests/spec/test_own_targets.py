@@ -139,6 +139,17 @@ def test_bounds_without_a_mode_are_of_plain_differences(kind_of: KindOf) -> None
     assert (said.control_variates, said.test.rule) == (0, "bernstein_serfling")
 
 
+@pytest.mark.parametrize(("base", "tune", "at"), [(Densities, "none", 1.5), (Sloped, "mode", None)])
+def test_bounds_touch_at_the_mode_if_gradients_find_one(
+    base: type, tune: str, at: float | None, kind_of: KindOf
+) -> None:
+    made = having(base, ascent=MARGINS["ascent"], lower_bound=lambda self, at: None)
+    said = parsed(made, "flymc", kind_of).sampling
+    assert said is not None
+    assert said.bound is not None
+    assert (said.bound.tune, said.bound.at) == (tune, at)
+
+
 def test_gradients_alone_may_have_control_variates_at_the_mode(kind_of: KindOf) -> None:
     said = parsed(Sloped, "sgld", kind_of, control_variates=True).sampling
     assert said is not None

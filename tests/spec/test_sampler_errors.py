@@ -38,6 +38,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "least 1e-09 and at most 1 (got 0)"),
     (of("logistic_regression", "flymc", bound={"tune": "map"}), "bound.tune: is not a known value; known: mode, none "
      "(got 'map')"),
+    (of("logistic_regression", "flymc", bound={"at": 2}), "bound.at: means nothing with tune: mode, where bounds touch "
+     "at the mode: leave it out, or set tune: none (got 2.0)"),
     (of("logistic_regression", "flymc", minibatch=9), "minibatch: means nothing with the method flymc, only with svb "
      f"or svi or memoized or {GRADIENTS} or sgrld or subsampled_mh: leave it out (got 9)"),
     (of("logistic_regression", "mh", proposal="langevin"), "proposal: means nothing with the method mh, only with "

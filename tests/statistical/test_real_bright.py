@@ -44,7 +44,7 @@ def white(path: np.ndarray) -> np.ndarray:
 
 def flown(tune: str, warmup: int, count: int) -> Taken:
     made, anchor, root = world("MNIST")
-    rule = BoundRule(tune, 1.5, "implicit", None)
+    rule = BoundRule(tune, 1.5 if tune == "none" else None, "implicit", None)
     numbers, n_setup = firefly.measured(made, rule, anchor, root, KEY)
     bounds, update = firefly.restored(made, rule, anchor, numbers), flymc.Update("implicit", float(numbers[0]))
     by = Preconditioner(root @ root.T, root)

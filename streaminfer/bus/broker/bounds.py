@@ -39,7 +39,8 @@ def hidden(connection: Connection, partitions: Sequence[Partition]) -> dict[Part
 def committed(connection: Connection, group: str) -> dict[Partition, Position]:
     """The positions kept for a group."""
     name = connection.names.outside(group)
-    found = connection.ask(f"reading positions of {group!r}", lambda admin: admin.list_group_offsets(name))
+    needs = connection.needs("Describe", "group", group)
+    found = connection.ask(f"reading positions of {group!r}", lambda admin: admin.list_group_offsets(name), needs)
     kept = {connection.names.partition(place): at for place, at in found.get(name, {}).items() if at.offset >= 0}
     return {partition: Position(at.offset, at.metadata or "") for partition, at in sorted(kept.items())}
 
@@ -56,7 +57,7 @@ def members(connection: Connection, group: str) -> dict[str, str | None]:
             raise for_code(int(code[1]) if code else -1)(found["error"])
         return found["members"]
 
-    found = connection.ask(f"looking at the group {group!r}", look)
+    found = connection.ask(f"looking at the group {group!r}", look, connection.needs("Describe", "group", group))
     return {member["member_id"]: member["group_instance_id"] for member in found}
 
 
@@ -80,11 +81,13 @@ def _look_up(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[Partition, int]:
+    partitions = list(partitions)
     wanted = {connection.names.place(partition): spec for partition in partitions}
     if not wanted:
         return {}
     found = connection.ask(
         "looking up offsets",
         lambda admin: admin.list_partition_offsets(wanted, isolation_level=isolation),
+        connection.needs("Describe", "topic", *{partition.topic for partition in partitions}),
     )
     return {connection.names.partition(place): at.offset for place, at in sorted(found.items())}

@@ -22,6 +22,7 @@ from kafka.errors import (
 from streaminfer.bus.broker.clients import opened
 from streaminfer.bus.broker.errors import translated
 from streaminfer.bus.broker.names import Names
+from streaminfer.bus.broker.needs import NONE, Kind, Need, Needs
 from streaminfer.bus.broker.settings import Address, Settings
 from streaminfer.bus.protocol import BusError, Partition
 
@@ -61,14 +62,20 @@ class Connection:
             "reconnect_backoff_max_ms": 1000,
             "metadata_max_age_ms": 5000,
             **self.settings.security,
+            "login": self.settings.login,
         }
 
-    def ask(self, what: str, question: Callable[[Any], T]) -> T:
+    def needs(self, operation: str, kind: Kind, *names: str) -> Needs:
+        """The right that something takes; names are those of this bus."""
+        found = [Need(operation, kind, self.names.outside(name)) for name in names]
+        return Needs(found, f"User:{self.settings.user or 'NAME'}", ",".join(self.address.servers))
+
+    def ask(self, what: str, question: Callable[[Any], T], needs: Needs = NONE) -> T:
         """Puts a question that may be repeated to the admin client; raises the bus's errors, in time."""
         last_try = time.monotonic() + self.deadline_s / 2
         while True:
             self.check_open()
-            with translated(what):
+            with translated(what, needs):
                 try:
                     if self._admin is None:
                         self._admin = opened(KafkaAdminClient, **self.client_options())

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from kafka import errors
 
-from streaminfer.bus.protocol import BusError, Fenced, Replaced, TooLarge, Unavailable, UnknownTopic
+from streaminfer.bus.broker.needs import NONE, Needs
+from streaminfer.bus.protocol import BusError, Fenced, Forbidden, Replaced, TooLarge, Unavailable, UnknownTopic
 
 
 class TlsRefused(errors.KafkaError):  # type: ignore[misc]  # kafka-python has no types
@@ -37,8 +38,8 @@ _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
     ((errors.UnknownTopicOrPartitionError, errors.InvalidTopicError), UnknownTopic, "no such topic or partition"),
     (
         (errors.AuthorizationError,),
-        BusError,
-        "this user may not do that: give it the ACLs for the spec's topics, groups and transactional ids",
+        Forbidden,
+        "this user may not do that: `streaminfer acls SPEC` prints the rights that it needs",
     ),
     (
         (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError, errors.IllegalSaslStateError),
@@ -67,27 +68,36 @@ _TABLE: tuple[tuple[tuple[type[Exception], ...], type[BusError], str], ...] = (
 )
 
 
-def translate(error: Exception, what: str) -> BusError:
-    """The bus's error for one of kafka-python's; what is not known to be final may pass, so it is Unavailable."""
+def translate(error: Exception, what: str, needs: Needs = NONE) -> BusError:
+    """The bus's error for one of kafka-python's; what is not known to be final may pass, so it is Unavailable.
+
+    A right that is missing is one of `needs`.
+    """
+    need = needs.of(error)
+    if need is not None:
+        return Forbidden(f"{what}: {needs.told(need)}")
     for kinds, ours, hint in _TABLE:
         if isinstance(error, kinds):
             return ours(f"{what}: {hint} ({_text(error)})")
     # A send that comes after a failure hides the failure in its arguments.
     for cause in (*error.args, error.__cause__):
         if isinstance(cause, errors.KafkaError):
-            return translate(cause, what)
+            return translate(cause, what, needs)
     return Unavailable(f"{what}: {_text(error)}")
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(what: str, needs: Needs = NONE) -> Iterator[None]:
     """Raises the bus's errors for those of kafka-python. `what` is what was tried."""
     try:
         yield
     except (errors.KafkaError, OSError) as error:
-        raise translate(error, what) from error
+        raise translate(error, what, needs) from error
 
 
 def _text(error: Exception) -> str:
+    """What an error says, without a request or an answer of the broker that it repeats."""
     name, text = type(error).__name__, str(error)
+    if "Request" in text.removeprefix(name) or "Response" in text.removeprefix(name):
+        return name
     return text if text.startswith(name) else f"{name}: {text}" if text else name

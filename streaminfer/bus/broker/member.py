@@ -68,7 +68,8 @@ class KafkaMember(KafkaReader):
             catalog.count(topic)
         self._catalog, self._who = catalog, who
         session_ms = int(connection.session_s * 1000)
-        with translated(f"joining group {who.group!r}"):
+        needs = connection.needs("Read", "group", who.group) + connection.needs("Read", "topic", *who.topics)
+        with translated(f"joining group {who.group!r}", needs):
             consumer = opened(
                 KafkaConsumer,
                 **consumer_options(connection),
@@ -80,6 +81,7 @@ class KafkaMember(KafkaReader):
                 heartbeat_interval_ms=max(100, session_ms // 5),
             )
         super().__init__(connection, {}, consumer)
+        self._needs = needs
         self._owned: set[Partition] = set()
         self._changes = _Changes(consumer)
         self._replaced = False
@@ -106,7 +108,7 @@ class KafkaMember(KafkaReader):
         self._check_open()
         prepared = bounds.prepare(self._connection, self._catalog, positions)
         self.check_owner(positions)
-        with translated(f"committing positions of group {self.group!r}"):
+        with translated(f"committing positions of group {self.group!r}", self._needs):
             self._consumer.commit(prepared, timeout_ms=self._connection.deadline_ms)
 
     def check_owner(self, partitions: Iterable[Partition]) -> ConsumerGroupMetadata:
@@ -160,7 +162,8 @@ class KafkaMember(KafkaReader):
         """Static members do not leave by themselves. Both names are given, so a successor is never removed."""
         leaver = MemberToRemove(member_id=member, group_instance_id=self._who.instance)
         name = self._names.outside(self.group)
-        self._connection.ask("leaving the group", lambda admin: admin.remove_group_members(name, [leaver]))
+        needs = self._connection.needs("Read", "group", self.group)
+        self._connection.ask("leaving the group", lambda admin: admin.remove_group_members(name, [leaver]), needs)
 
     def _look(self, wait: float, max_records: int) -> Poll:
         if self._replaced:

@@ -31,7 +31,7 @@ class Producer:
 
     def __init__(self, connection: Connection, transactional_id: str | None = None) -> None:
         self._names = connection.names
-        budget = connection.deadline_ms * 9 // 10
+        budget, compression = connection.deadline_ms * 9 // 10, connection.settings.compression
         options: dict[str, Any] = {}
         if transactional_id is not None:
             options = {"transactional_id": transactional_id, "transaction_timeout_ms": connection.deadline_ms}
@@ -44,6 +44,7 @@ class Producer:
             max_block_ms=budget,
             delivery_timeout_ms=budget,
             linger_ms=LINGER_MS,
+            compression_type=None if compression == "none" else compression,
             batch_size=BATCH_BYTES,
             max_request_size=LARGEST_RECORD + OVERHEAD,
             allow_auto_create_topics=False,
@@ -59,10 +60,11 @@ class Producer:
     def deliver(self, parcels: Sequence[Parcel], deadline: float) -> list[int]:
         """Sends all and looks at the outcome of each: a transaction commits without records that were lost."""
         futures = []
-        for place in {self._names.place(partition) for partition, _ in parcels}:
+        places = {partition: self._names.place(partition) for partition in {partition for partition, _ in parcels}}
+        for place in places.values():
             self._learn(place, deadline)
         for partition, output in parcels:
-            place = self._names.place(partition)
+            place = places[partition]
             futures.append(
                 self._producer.send(
                     place.topic,

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -14,6 +15,7 @@ from streaminfer.bus.environment import SettingsError, file_named, secret, text_
 
 PREFIX: Final = "STREAMINFER_KAFKA_"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
@@ -46,13 +48,37 @@ def parse_address(rest: str) -> Address:
     return Address(found, namespace)
 
 
+class Login:
+    """The password, read again for every connection, and whether the cluster has ever taken it.
+
+    A cluster that did so may refuse it for a while, as a password changes there and in a file one after the other.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = {} if environ is None else environ
+        self.accepted = False
+
+    def password(self) -> str | None:
+        """What the file has now; None if it is not in a file."""
+        path = self._environ.get(PREFIX + "PASSWORD_FILE")
+        return None if path is None else text_of(path, PREFIX + "PASSWORD_FILE")
+
+    def __repr__(self) -> str:
+        return "Login()"
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the clients need in addition to the address. `security` goes to kafka-python as it is."""
 
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    user: str | None = None
+    """Who logs in, if a name is known."""
+    login: Login = field(default_factory=Login)
     replication: int = -1
     """Copies of each new partition; -1 is the broker's default."""
+    compression: str = "lz4"
+    """How batches of records are made smaller; see COMPRESSIONS."""
     compacted: Mapping[str, str] = field(
         default_factory=lambda: {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
     )
@@ -66,7 +92,11 @@ def settings_from(environ: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(
             f"{PREFIX}REPLICATION is {raw!r}, it must be a positive number, or -1 for the broker's default"
         )
-    return Settings(_security(environ), int(raw))
+    compression = environ.get(PREFIX + "COMPRESSION", "lz4")
+    if compression not in COMPRESSIONS:
+        raise SettingsError(f"{PREFIX}COMPRESSION is {compression!r}, it must be one of {', '.join(COMPRESSIONS)}")
+    security = _security(environ)
+    return Settings(security, security.get("sasl_plain_username"), Login(environ), int(raw), compression)
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
@@ -83,6 +113,11 @@ def _security(environ: Mapping[str, str]) -> dict[str, Any]:
     protocol = environ.get(PREFIX + "SECURITY", "PLAINTEXT")
     if protocol not in PROTOCOLS:
         raise SettingsError(f"{PREFIX}SECURITY is {protocol!r}, it must be one of {', '.join(PROTOCOLS)}")
+    if protocol == "SASL_PLAINTEXT" and environ.get(PREFIX + "ALLOW_PLAINTEXT") != "1":
+        raise SettingsError(
+            f"{PREFIX}SECURITY is {protocol!r}, which sends the log-in and all data without TLS: use SASL_SSL, or set "
+            f"{PREFIX}ALLOW_PLAINTEXT=1 if nobody can listen"
+        )
     found: dict[str, Any] = {"security_protocol": protocol}
     if protocol.endswith("SSL"):
         found.update(_tls(environ))
@@ -100,7 +135,10 @@ def _tls(environ: Mapping[str, str]) -> dict[str, Any]:
     if ("ssl_certfile" in found) != ("ssl_keyfile" in found):
         raise SettingsError(f"{PREFIX}CERT_FILE and {PREFIX}KEY_FILE belong together: set both or neither")
     password = secret(environ, PREFIX + "KEY_PASSWORD")
-    return found if password is None else {**found, "ssl_password": password}
+    if password is None:
+        return found
+    path = environ.get(PREFIX + "KEY_PASSWORD_FILE")  # Python's ssl asks a function each time it reads the key
+    return {**found, "ssl_password": password if path is None else partial(text_of, path, PREFIX + "KEY_PASSWORD_FILE")}
 
 
 def _sasl(environ: Mapping[str, str]) -> dict[str, Any]:

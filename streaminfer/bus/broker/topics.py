@@ -12,7 +12,7 @@ from kafka.errors import TopicAlreadyExistsError
 
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.declaration import check, is_kept_longer, missing
-from streaminfer.bus.protocol import BusError, Partition, Topic, TopicMismatch, Unavailable, UnknownTopic
+from streaminfer.bus.protocol import Forbidden, Partition, Topic, TopicMismatch, Unavailable, UnknownTopic
 
 OVERHEAD: Final = 128 << 10
 """Kafka limits batches, not records: room for what it adds to a record, and for a full batch of small ones."""
@@ -23,6 +23,8 @@ SEEN_WITHIN_S: Final = 3.0
 the right to see it, and the client drops the code that tells the two apart."""
 FOREVER: Final = -1
 LARGEST_TIME: Final = (1 << 63) - 1
+NOT_ALLOWED: Final = 29
+"""Kafka's code for a topic that this user may not describe, whether it exists or not."""
 NO_LEADER: Final = frozenset({5, 6, 9})
 """Kafka's codes for a topic that exists and cannot be asked now: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
 REPLICA_NOT_AVAILABLE."""
@@ -81,6 +83,7 @@ class Catalog:
         until = time.monotonic() + (SEEN_WITHIN_S if topic in self._topics or topic in self._numbers else 0.0)
         while True:
             described = self._connection.ask(f"describing topic {topic!r}", lambda admin: admin.describe_topics([name]))
+            _check_allowed(self._connection, described)
             found = next((each for each in described if each["name"] == name and not each["error_code"]), None)
             codes = {each["error_code"] for each in described if each["name"] == name}
             if codes & NO_LEADER:
@@ -126,6 +129,7 @@ class Catalog:
     def _kept(self, topics: Sequence[Topic]) -> dict[str, Topic]:
         names = [self._connection.names.outside(topic.name) for topic in topics]
         described = self._connection.ask("describing topics", lambda admin: admin.describe_topics(names))
+        _check_allowed(self._connection, described)
         return self._seen(_counts(described), again=True)
 
     def _make(self, topics: Sequence[Topic]) -> None:
@@ -152,12 +156,16 @@ class Catalog:
                     for name, one in wanted.items():
                         _make_one(admin, name, one, self._connection.deadline_ms // 2)
 
-        self._connection.ask("creating topics", make)
+        needs = self._connection.needs("Create", "topic", *(topic.name for topic in topics))
+        self._connection.ask("creating topics", make, needs)
 
     def _grow(self, topics: Sequence[Topic]) -> None:
         totals = {self._connection.names.outside(topic.name): topic.partitions for topic in topics}
         timeout = self._connection.deadline_ms // 2
-        self._connection.ask("adding partitions", lambda admin: admin.create_partitions(totals, timeout_ms=timeout))
+        needs = self._connection.needs("Alter", "topic", *(topic.name for topic in topics))
+        self._connection.ask(
+            "adding partitions", lambda admin: admin.create_partitions(totals, timeout_ms=timeout), needs
+        )
 
     def _await_leaders(self, topics: Sequence[Topic]) -> None:
         names = {self._connection.names.outside(topic.name): topic.partitions for topic in topics}
@@ -184,10 +192,8 @@ class Catalog:
             if not hidden:
                 return found
             if time.monotonic() > until:
-                raise BusError(
-                    f"topic {hidden[0]!r}: this user may not see its settings; to write to it, the user needs the "
-                    f"right DescribeConfigs"
-                )
+                needs = self._connection.needs("DescribeConfigs", "topic", hidden[0])
+                raise Forbidden(f"looking at the settings of topic {hidden[0]!r}: {needs.told(needs.all[0])}")
             time.sleep(0.1)
 
     def _load(self, counts: dict[str, int], again: bool = False) -> dict[str, Topic]:
@@ -257,6 +263,15 @@ def _check_kept(name: str, declared: Topic, kept: Topic) -> None:
             f"topic {declared.name!r}: {said}. Set it with kafka-configs --alter --entity-type topics --entity-name "
             f"{name} --add-config {config}"
         )
+
+
+def _check_allowed(connection: Connection, described: Sequence[dict[str, Any]]) -> None:
+    """Raises Forbidden if one of the topics that were asked for may not be described."""
+    hidden = next((each["name"] for each in described if each["error_code"] == NOT_ALLOWED), None)
+    if hidden is not None:
+        short = connection.names.inside(hidden) or hidden
+        needs = connection.needs("Describe", "topic", short)
+        raise Forbidden(f"describing topic {short!r}: {needs.told(needs.all[0])}")
 
 
 def _make_one(admin: Any, name: str, wanted: dict[str, Any], timeout_ms: int) -> None:

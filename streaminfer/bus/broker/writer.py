@@ -13,6 +13,7 @@ from streaminfer.bus.broker import bounds
 from streaminfer.bus.broker.connection import Connection
 from streaminfer.bus.broker.errors import translated
 from streaminfer.bus.broker.member import KafkaMember
+from streaminfer.bus.broker.needs import Needs
 from streaminfer.bus.broker.outbox import Outbox, Parcel
 from streaminfer.bus.broker.producers import Producer
 from streaminfer.bus.broker.topics import Catalog
@@ -34,7 +35,8 @@ class KafkaWriter:
     def __init__(self, connection: Connection, catalog: Catalog, outbox: Outbox, name: str) -> None:
         self._connection, self._catalog, self._outbox, self._name = connection, catalog, outbox, name
         self._closed = False
-        with translated(f"opening the writer {name!r}"):
+        self._needs = connection.needs("Write", "transactional-id", name)
+        with translated(f"opening the writer {name!r}", self._needs):
             self._producer: Producer | None = Producer(connection, connection.names.outside(name))
         try:
             # After an unconfirmed commit its owner reads the logs to learn what was written: it must be visible.
@@ -64,7 +66,7 @@ class KafkaWriter:
             return []
         deadline = time.monotonic() + self._connection.deadline_s
         try:
-            with translated(f"a commit of the writer {self._name!r}"):
+            with translated(f"a commit of the writer {self._name!r}", self._all_needs(parcels, positions or {}, owner)):
                 placed = self._transact(self._producer, parcels, offsets, group, owner, deadline)
             for parcel, offset in zip(parcels, placed, strict=True):
                 self._connection.hidden[parcel.partition] = offset
@@ -117,6 +119,14 @@ class KafkaWriter:
             owner.verify()
         producer.commit(deadline)
         return placed
+
+    def _all_needs(self, parcels: Sequence[Parcel], positions: Positions, owner: Member | str | None) -> Needs:
+        connection = self._connection
+        found = self._needs + connection.needs("Write", "topic", *(parcel.partition.topic for parcel in parcels))
+        group = owner.group if isinstance(owner, KafkaMember) else owner
+        if isinstance(group, str):
+            found += connection.needs("Read", "group", group)
+        return found + connection.needs("Read", "topic", *(partition.topic for partition in positions))
 
     def _await_visible(self, positions: Positions, owner: Member | str | None, deadline: float) -> None:
         """The broker answers a commit before it has marked it in the logs: what was committed must be there to read."""

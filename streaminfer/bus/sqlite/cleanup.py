@@ -48,11 +48,15 @@ class Cleanup:
 
     def _compact_if_dirty(self, connection: sqlite3.Connection, batch: Batch) -> None:
         weights: dict[int, int] = {}
+        for id_ in set(batch.partitions):
+            if self._catalog.entry(self._catalog.partition(id_).topic).topic.cleanup == "compact":
+                weights[id_] = 0
+        if not weights:
+            return
         for id_, (_, _, _, value) in zip(batch.partitions, batch.rows, strict=True):
-            weights[id_] = weights.get(id_, 0) + 1 + len(value or b"") // 16384
+            if id_ in weights:
+                weights[id_] += 1 + len(value or b"") // 16384
         for id_, weight in weights.items():
-            if self._catalog.entry(self._catalog.partition(id_).topic).topic.cleanup != "compact":
-                continue
             dirty, clean = connection.execute(
                 "UPDATE partitions SET dirty = dirty + ? WHERE id = ? RETURNING dirty, clean", (weight, id_)
             ).fetchone()

@@ -48,9 +48,12 @@ class Outbox:
     def prepare(self, outputs: Iterable[Output], now_ms: int) -> Batch:
         """Raises UnknownTopic, TooLarge, or BusError for a compacted topic's record without key."""
         batch = Batch([], [], [])
+        entries: dict[str, Entry] = {}
         for output in outputs:
-            entry = self._catalog.entry(output.topic)
-            packed = headers.encode(output.headers)
+            entry = entries.get(output.topic)
+            if entry is None:
+                entry = entries[output.topic] = self._catalog.entry(output.topic)
+            packed = headers.encode(output.headers) if output.headers else None
             _check(output, entry, packed)
             batch.partitions.append(self._choose(output, entry))
             timestamp = now_ms if output.timestamp is None else output.timestamp
@@ -59,6 +62,8 @@ class Outbox:
 
     def _choose(self, output: Output, entry: Entry) -> int:
         if output.partition is not None:
+            if 0 <= output.partition < len(entry.ids):
+                return entry.ids[output.partition]
             return self._catalog.id_of(Partition(output.topic, output.partition))
         if output.key is not None:
             return entry.ids[partition_of(output.key, len(entry.ids))]
@@ -68,7 +73,8 @@ class Outbox:
 
 
 def _check(output: Output, entry: Entry, packed: bytes | None) -> None:
-    size = len(output.key or b"") + len(packed or b"") + len(output.value or b"")
+    key, value = output.key, output.value
+    size = (len(key) if key else 0) + (len(packed) if packed else 0) + (len(value) if value else 0)
     if size > entry.topic.max_bytes:
         raise TooLarge(
             f"a record for {output.topic!r} has {size} bytes, the topic accepts at most {entry.topic.max_bytes}"

@@ -7,6 +7,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const HEIGHT = 220;
 const MOST_ROWS = 200;
 const DAY = 86400;
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const FEW = 40; // points that are shown as points, too: a line through one is not to be seen
 
 // Times are UTC, as everywhere else.
@@ -23,7 +24,7 @@ function range(isTime) {
 }
 
 export class Chart {
-  // `series`: [{label, colour, points, dash}], `bands`: [[upper, lower]] by number of series, `x`: {label, time}.
+  // `series`: [{label, colour, points, dash}], `bands`: [[upper, lower]] by number of series, `x`: {label, time, whole}.
   constructor(name, { series, bands = [], x = {}, marks = null, size = HEIGHT }) {
     this.name = name;
     this.options = { series, bands, x, size };
@@ -67,7 +68,7 @@ export class Chart {
       width: this.place.clientWidth, height: size, cursor: { drag: { x: false, y: false } },
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
       scales: { x: { time: Boolean(x.time), range: range(x.time) } },
-      axes: [{ ...axis, label: x.label, labelSize: x.label ? 18 : undefined, ...(x.time ? { values: clock } : {}) },
+      axes: [{ ...axis, label: x.label, labelSize: x.label ? 18 : undefined, ...(x.whole ? { incrs: WHOLE } : {}), ...(x.time ? { values: clock } : {}) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => number(tick, 5)) }],
       series: [{ label: this.axis(), value: (_, value) => (value === null ? "–" : this.at(value)) }, ...series.map((each) => ({
         label: each.label, stroke: colour(each.colour || "--blue"), width: each.points ? 0 : each.width ?? 2,

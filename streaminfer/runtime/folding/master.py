@@ -23,6 +23,8 @@ STEP_RECORDS = 100
 """Increments folded in one step: a step stays short, so leases, snapshots and a stop come in time."""
 STEP_ROWS = 8
 """The same if each may have thousands of keys or words."""
+CATCHING_UP_S = 0.4
+"""Between snapshots while there is much to catch up with and no worker waits: each costs some milliseconds."""
 CHECK_INTERVAL = 2.0
 """Seconds between looks for data partitions that were added, and for the last snapshot in the log."""
 
@@ -193,4 +195,6 @@ class Master:
     def _wait(self, shard: Shard) -> float:
         """Seconds until the shard's next snapshot; one that workers wait for comes ten times sooner."""
         interval = self._spec.inference.snapshot_ms / 1000 / (10 if shard.urgent else 1)
+        if self._spec.merges_minibatches and not shard.urgent and shard.far_behind:
+            interval = max(interval, CATCHING_UP_S)
         return max(0.0, shard.committed_at + interval - self._clock())

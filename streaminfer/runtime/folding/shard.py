@@ -44,6 +44,8 @@ from streaminfer.wire.events.formats import max_events
 log = logging.getLogger(__name__)
 
 MOST_VERSIONS: Final = 10_000
+FAR_BEHIND: Final = 10_000
+"""Positions of a partition that are still to be learned from: then nobody sees the newest events anyway."""
 
 
 class Shard:
@@ -172,6 +174,12 @@ class Shard:
     def full(self) -> bool:
         """Whether a snapshot must come at once, as it is large."""
         return self.table.full
+
+    @property
+    def far_behind(self) -> bool:
+        """Whether the data is known to go on far beyond the frontier."""
+        positions = self.snapshot.frontier.positions
+        return any(end - positions.get(index, end) > FAR_BEHIND for index, end in self._ends.items())
 
     @property
     def unpublished_events(self) -> int:

@@ -85,12 +85,16 @@ def matrix(
 
 
 def longest(table: pa.Table) -> int | None:
-    """More bytes than the longest row has as JSON; None if that is not easily known."""
+    """More bytes than the longest row has as JSON; None if that is not easily known, or if NaN or infinity is there."""
     size = 0
     for column in table.columns:
         if _is_text(column.type):
             size += _ESCAPED * (pc.max(pc.binary_length(column)).as_py() or 0)
-        elif pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+        elif (
+            pa.types.is_nested(column.type)
+            or pa.types.is_dictionary(column.type)
+            or (pa.types.is_floating(column.type) and not np.isfinite(column.drop_null().to_numpy()).all())
+        ):
             return None
         size += _NUMBER
     return size + _ESCAPED * sum(len(name.encode()) for name in table.column_names)

@@ -48,11 +48,14 @@ class Counted:
         return self.passed
 
     def window(self, size: int) -> bytes:
-        """The next whole lines, about so many bytes; empty at the end of the file, whose last line may lack its end."""
+        """The next whole lines, at most about twice so many bytes; empty at the end of the file.
+
+        The last line of a file may lack its end.
+        """
         if self._at == len(self._held):
             self._held, self._at = self._filled(size), 0
         begin = self._at
-        if len(self._held) - begin <= size:
+        if len(self._held) - begin <= 2 * size:
             return self._held[begin:] if begin else self._held
         end = self._held.rfind(b"\n", begin, begin + size) + 1 or self._held.find(b"\n", begin) + 1
         return self._held[begin : end or len(self._held)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -21,9 +22,10 @@ _EXACT: Final = 2.0**53
 
 
 def matrix_of(text: bytes, n_columns: int, wanted: Sequence[int]) -> Matrix | None:
-    """Some columns of lines, each of which has `n_columns` cells between commas and an end, and no quotes.
+    """Some columns of lines with `n_columns` cells between commas, and without quotes.
 
-    None if a cell is anything but a finite number, or if readers differ about what number it is.
+    None if a line has more cells or fewer, if one of these columns has anything but finite numbers, or if readers
+    differ about what number a cell is.
     """
     arrow = pyarrow_csv()
     found = _by_numpy(text, n_columns, wanted) if arrow is None else _by_arrow(arrow, text, n_columns, wanted)
@@ -52,6 +54,8 @@ def pyarrow_csv() -> Any:
 def _by_arrow(arrow: Any, text: bytes, n_columns: int, wanted: Sequence[int]) -> Matrix | None:
     from pyarrow import ArrowException, float64, py_buffer
 
+    if text.startswith(BOM_UTF8):
+        return None  # pyarrow would pass over it
     names = [str(i) for i in range(n_columns)]
     used = list(dict.fromkeys(names[i] for i in wanted))
     try:

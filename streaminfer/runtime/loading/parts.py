@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,15 @@ class Part:
 def texts(rows: Sequence[bytes]) -> Part:
     """Rows that are as long as their texts."""
     return Part(rows, np.cumsum([len(row) for row in rows], dtype=np.intp))
+
+
+def ahead(parts: Iterator[Part]) -> Generator[Part, None, None]:
+    """The same, each read by a thread while the one before it is worked on. Must be closed before the file is."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = pool.submit(next, parts, None)
+            yield part
 
 
 class Batches:

@@ -52,15 +52,17 @@ class PlainCsv:
     def part(self, window: bytes) -> Part | None:
         """The rows of a window of whole lines; None if they are not plain."""
         text = plain_lines(window)
-        if text is None or self._too_wide or not self._is_even(text):
+        if text is None or self._too_wide:
             return None
         ends = ends_of(window)
         if (np.diff(ends, prepend=0) > LONGEST).any():
             return None
         if self._packed:
             matrix = matrix_of(text, self._width, self._packed)
-            if matrix is not None and has_exact_keys(matrix, self._key):
+            if matrix is not None and len(matrix) == len(ends) and has_exact_keys(matrix, self._key):
                 return Part(matrix, ends, window)
+        if not self._is_even(text):
+            return None
         rows, sound = self._texts(text)
         return Part(rows, ends, window, sound)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import logging
@@ -9,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -20,7 +22,7 @@ from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.loading.files import Counted, FileError, encode
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.partitioning import Dealer
-from streaminfer.runtime.loading.parts import Batches, Part, texts
+from streaminfer.runtime.loading.parts import Batches, Part, ahead, texts
 from streaminfer.runtime.loading.readers import PORTION, STREAMED, reader_of
 from streaminfer.runtime.loading.sources import OPENERS, Place, Source
 from streaminfer.runtime.loading.zones import Zones
@@ -124,23 +126,27 @@ class Loader:
                 return
             self._go_on(source)
             self._begun = True
-            batches = Batches(self._zones.watched(source.parts(), lines))
-            count = source.place().rows
-            while batch := _batch(batches, self._format, BATCH_RECORDS, self._batch_rows):
-                outputs = self._dealer.outputs(
-                    self._format, self._topic, self._partitions, count, [part.run for part in batch]
-                )
-                for part in batch:
-                    source.passed(part)
-                count = source.place().rows
-                self._uncertain = (count, self._refused(batch, outputs))
-                writer.commit(outputs, self._position(source.place(), done=False), self._group)
-                self._settle(count)
-                yield Progress(count, lines.n_read, total)
+            with closing(ahead(self._zones.watched(source.parts(), lines))) as parts:
+                for count in self._commits(writer, source, Batches(parts)):
+                    yield Progress(count, lines.n_read, total)
             self._ending = source.place()
             writer.commit([], self._position(self._ending, done=True), self._group)
             self._done = True
-            yield Progress(count, lines.n_read, total)
+            yield Progress(self._ending.rows, lines.n_read, total)
+
+    def _commits(self, writer: Writer, source: Source, batches: Batches) -> Iterator[int]:
+        """Commits batch after batch, each with the place after it; yields the rows so far."""
+        while batch := _batch(batches, self._format, BATCH_RECORDS, self._batch_rows):
+            with uncollected():
+                runs = [part.run for part in batch]
+                outputs = self._dealer.outputs(self._format, self._topic, self._partitions, source.place().rows, runs)
+                for part in batch:
+                    source.passed(part)
+                place = source.place()
+                self._uncertain = (place.rows, self._refused(batch, outputs))
+                writer.commit(outputs, self._position(place, done=False), self._group)
+            self._settle(place.rows)
+            yield place.rows
 
     def _refused(self, batch: Sequence[Part], outputs: Sequence[Output]) -> Tally:
         if self._judge is None or all(part.sound for part in batch):
@@ -247,6 +253,18 @@ class Piped:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without a search for garbage among the many small objects of a batch, which have no cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def check_spec(spec: Spec, bus: Bus, schemas: Schemas = DECLARED) -> None:

@@ -154,10 +154,15 @@ def _check_subsets(options: Mapping[str, Any], target: Any) -> None:
 
 def _check_bound(options: Mapping[str, Any], target: Any) -> None:
     """Bounds of flymc touch at a mode, and Langevin steps go along gradients: a model must know them."""
-    lacks = _lacking(target, NEEDS["mala"])
-    if options["method"] != "flymc" or lacks is None:
+    if options["method"] != "flymc":
         return
-    if options["bound"]["tune"] == "mode":
+    bound, lacks = options["bound"], _lacking(target, NEEDS["mala"])
+    if bound["tune"] == "mode" and bound["at"] is not None:
+        rule = "means nothing with tune: mode, where bounds touch at the mode: leave it out, or set tune: none"
+        raise OptionsError("bound.at", rule, bound["at"])
+    if lacks is None:
+        return
+    if bound["tune"] == "mode":
         raise OptionsError("bound.tune", f"must be none, as the model has no {lacks}, by which a mode is found", "mode")
     if options["proposal"] == "langevin":
         raise OptionsError("proposal", f"must be random_walk, as the model has no {lacks}: leave it out", "langevin")

@@ -24,6 +24,8 @@ WALKS: Final = ("mh", "subsampled_mh", "poisson_mh")
 """Random walks."""
 SUBSETS: Final = ("subsampled_mh", "poisson_mh")
 """Those whose decisions read a part of the events."""
+MARGIN: Final = 1.5
+"""Where bounds of flymc touch that have no mode."""
 SIZES: Final[Mapping[str, float]] = {"sgld": 0.001, "sghmc": 0.0005, "sgnht": 0.005}
 """Sizes of steps if second derivatives are not known, or not used.
 
@@ -45,7 +47,7 @@ def filled(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
             found[name] = choose(found, target)
     if "step" in found:
         found["step"] = _step(found)
-    return {**found, **_tests(found, target)}
+    return {**found, **_tests(found, target), **_bound(found, target)}
 
 
 def is_modal(options: Mapping[str, Any], target: Any) -> bool:
@@ -101,6 +103,15 @@ def _tests(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
             made["rule"] = "bernstein_serfling" if is_bounded(target, order) else "t"
         found[name] = made
     return found
+
+
+def _bound(options: Mapping[str, Any], target: Any) -> dict[str, Any]:
+    """`bound` with places where bounds touch: at the mode, if there is one."""
+    if (given := options.get("bound")) is None:
+        return {}
+    tune = given["tune"] or ("mode" if missing(target, "mala") is None else "none")
+    at = MARGIN if tune == "none" and given["at"] is None else given["at"]
+    return {"bound": {**given, "tune": tune, "at": at}}
 
 
 def _adapt(options: Mapping[str, Any], _target: Any) -> str:

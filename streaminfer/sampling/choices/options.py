@@ -250,10 +250,10 @@ _BOUND: Final = Option(
                 "tune",
                 Choice(("mode", "none")),
                 "Where the lower bounds touch the likelihood: at the mode, which leaves few events bright, or all at "
-                "the same margin, which needs no mode.",
-                "mode",
+                "the same margin, which needs no mode. Not set means mode if the model has gradients, else none.",
+                None,
             ),
-            Option("at", Number(minimum=0.0, maximum=1e3), "That margin, if tune is none.", 1.5),
+            Option("at", Number(minimum=0.0, maximum=1e3), "That margin, if tune is none; not set means 1.5.", None),
             Option(
                 "update",
                 Choice(("implicit", "explicit")),

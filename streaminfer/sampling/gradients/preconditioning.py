@@ -21,7 +21,7 @@ LEAST: Final = 1e-5
 
 
 class Preconditioner(NamedTuple):
-    """C and a root R of it: (d, d) both, or their diagonals (d,)."""
+    """C and its upper root R: (d, d) both, or their diagonals (d,). A lower root makes every Metropolis step wrong."""
 
     matrix: NDArray[np.float64]
     root: NDArray[np.float64]
@@ -50,6 +50,13 @@ def mode(curvature: Matrix) -> Preconditioner:
     factor = matrices.cholesky(units[:, None] * curvature * units)
     root = units[:, None] * matrices.solve_lower_transposed(factor, np.eye(len(units)))
     return Preconditioner(root @ root.T, root)
+
+
+def covariance(matrix: Matrix) -> Preconditioner:
+    """C (d, d) itself, in any units: its upper root is a lower one of the coordinates in the opposite order."""
+    units = np.sqrt(matrix.diagonal())
+    turned = (matrix / np.outer(units, units))[::-1, ::-1]
+    return Preconditioner(matrix, units[:, None] * matrices.cholesky(np.ascontiguousarray(turned))[::-1, ::-1])
 
 
 def rms(squares: Vector, n: int) -> Preconditioner:

@@ -32,8 +32,11 @@ def counts(drift: dict[str, Any] | None, partitions: int = 1, **inference: Any) 
     return parse_spec({**document, "drift": given})
 
 
-def play(spec: Spec, lives: int = 1) -> Rig:
-    """All values, a minibatch at a time so that bases are fresh; all services are replaced `lives` - 1 times."""
+def play(spec: Spec, lives: int = 1, closing: bool = True) -> Rig:
+    """All values, a minibatch at a time so that bases are fresh; all services are replaced `lives` - 1 times.
+
+    Without `closing` the last of them stay: a master that has left tells nothing more.
+    """
     rig = Rig(spec)
     partitions = spec.data.partitions or 1
     worker, master = rig.worker("w0"), rig.master()
@@ -49,8 +52,9 @@ def play(spec: Spec, lives: int = 1) -> Rig:
             worker, master = rig.worker(f"w{step}"), rig.master()
             rig.run(worker, master, rounds=4)
     rig.run(worker, master, rounds=10)
-    worker.close()
-    master.close()
+    if closing:
+        worker.close()
+        master.close()
     assert rig.snapshot().n_events == EVENTS
     return rig
 
@@ -107,7 +111,7 @@ def test_a_master_killed_before_its_snapshot_repeats_the_alarm() -> None:
 
 def test_where_it_is_told(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
     with caplog.at_level(logging.WARNING):
-        rig = play(counts({}))
+        rig = play(counts({}), closing=False)
     snapshot = rig.snapshot()
     assert snapshot.drift is not None
     at, evidence = snapshot.drift.alarm_at, snapshot.drift.log_evidence

@@ -12,7 +12,8 @@ from streaminfer import fit, parse_spec
 from streaminfer.bus.protocol import Output, Partition
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.pending import Pending
-from streaminfer.runtime.folding.master import STEP_RECORDS
+from streaminfer.runtime.folding.master import CATCHING_UP_S, STEP_RECORDS
+from streaminfer.runtime.folding.shard import FAR_BEHIND
 from streaminfer.runtime.learning.worker import STEP_MINIBATCHES
 from streaminfer.runtime.service import Fatal
 from streaminfer.variational.increment import Increment
@@ -82,6 +83,26 @@ def test_densities_that_float64_cannot_hold_do_not_stop_a_partition() -> None:
     found = rig.snapshot()
     assert (found.n_events, rig.outcome("bad-value")) == (6, 0)
     assert np.isfinite(found.counts.score)
+
+
+def test_snapshots_are_rare_while_there_is_much_to_catch_up_with() -> None:
+    rig = Rig(poisson(snapshot_ms=10))
+    n = FAR_BEHIND + 100
+    rig.bus.publish([Output(rig.topic("events"), b'{"k": 0}', None, 0)] * n)
+    master = rig.master()
+    rig.run(master, rounds=3)
+
+    def versions(begin: int, end: int) -> int:
+        """How many snapshots come while one event is folded every 50 ms."""
+        before = rig.snapshot().version
+        for i in range(begin, end):
+            rig.publish(_increment(rig, i, i + 1))
+            rig.run(master, rounds=1, seconds=0.05)
+        return rig.snapshot().version - before
+
+    assert 1 <= versions(0, 20) <= 1 + 1 / CATCHING_UP_S
+    rig.publish(_increment(rig, 20, n - 40))
+    assert versions(n - 40, n - 20) >= 19, "nearly all is there: each snapshot comes when it is due"
 
 
 def test_an_increment_beyond_the_end_of_the_log_is_refused() -> None:

@@ -49,8 +49,9 @@ class KafkaReader(Places):
         super().__init__(positions)
         self._connection, self._names = connection, connection.names
         self._ahead: dict[Partition, Ahead] = {}
+        self._needs = connection.needs("Read", "topic", *{partition.topic for partition in positions})
         if consumer is None:
-            with translated("opening a reader"):
+            with translated("opening a reader", self._needs):
                 consumer = opened(KafkaConsumer, **consumer_options(connection))
         self._consumer = consumer
         if positions:
@@ -131,13 +132,13 @@ class KafkaReader(Places):
             self._rewind()
             for place in error.args[0]:
                 raise self._out_of_range(self._names.partition(place)) from error
-            raise translate(error, "reading") from error
+            raise translate(error, "reading", self._needs) from error
         except batches.Enough:
             self._rewind()
             return None
         except (KafkaError, OSError) as error:
             self._rewind()
-            raise translate(error, "reading") from error
+            raise translate(error, "reading", self._needs) from error
         return found
 
     def _hand_out(self, max_records: int) -> list[Slice]:

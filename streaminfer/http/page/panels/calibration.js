@@ -11,7 +11,7 @@ export function calibration() {
   const list = new MeasuredList();
   body.append(list.root);
   const update = (state) => {
-    const found = byCheck(state).filter((each) => FITS.includes(each.check));
+    const found = byCheck(state).filter((each) => FITS.includes(each.check)).sort((a, b) => FITS.indexOf(a.check) - FITS.indexOf(b.check));
     root.hidden = !found.length;
     list.update(found);
   };

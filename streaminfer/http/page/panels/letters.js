@@ -5,7 +5,7 @@ const LONGEST = 200;
 
 export function letters() {
   const [root, body] = section("dead-letters", "Dead letters",
-    "Events that could not be read, with the reason. They are kept byte for byte and are not in the posterior. Correct what sends them, or send them again with `streaminfer dead-letters --retry`.");
+    "Events that could not be read, with the reason. They are kept byte for byte and are not in the posterior. Correct what sends them, or send them again with streaminfer dead-letters --retry.");
   const update = ({ letters: found, document: known }) => {
     const rows = (found?.dead_letters ?? []).map((each) => [`${each.topic}-${each.partition}`, number(each.offset), each.reason,
       el("span", { class: "text" }, (each.value ?? each.value_base64 ?? "").slice(0, LONGEST))]);

@@ -71,13 +71,12 @@ export class MeasuredList {
   }
 
   update(found) {
-    for (const each of found) {
+    found.forEach((each, i) => {
       const key = `${each.check}/${each.subject}`;
-      if (!this.shown.has(key)) {
-        this.shown.set(key, new Measured());
-        this.root.append(this.shown.get(key).root);
-      }
-      this.shown.get(key).update(each);
-    }
+      if (!this.shown.has(key)) this.shown.set(key, new Measured());
+      const one = this.shown.get(key);
+      if (this.root.children[i] !== one.root) this.root.insertBefore(one.root, this.root.children[i] ?? null);
+      one.update(each);
+    });
   }
 }

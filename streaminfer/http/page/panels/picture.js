@@ -22,7 +22,7 @@ export function picture() {
   const [root, body] = section("picture", "Where the error comes from",
     "How far each mean is from the true posterior's, in posterior standard deviations. What chance explains falls with more draws. Bias does not: choose a better method. A true sd above 1 says that the interval is too narrow.");
   const place = el("div");
-  const chart = new Chart("errors of means in posterior sds, the largest first", { x: { label: "rank" }, series: [
+  const chart = new Chart("errors of means in posterior sds, the largest first", { x: { label: "rank", whole: true }, series: [
     { label: "off by", points: true }, { label: "chance explains up to", colour: "--soft", dash: [6, 4] }] });
   body.append(place, chart.root);
   const update = (state) => {

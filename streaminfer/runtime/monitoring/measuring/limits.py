@@ -18,3 +18,6 @@ FIRST_S: Final = 3.0
 """Nothing is measured so soon after the first snapshot: short jobs end before."""
 EVERY_S: Final = 10.0
 """Seconds between two versions that are measured, at least."""
+STEADY_S: Final = 30.0
+"""The same after an hour. So what is read at a start goes back by a day, to the newest audit."""
+HOUR_S: Final = 3600.0

@@ -14,10 +14,19 @@ from typing import NamedTuple
 
 from streaminfer.measuring.measurement import Measurement, unknown
 from streaminfer.measuring.published import Published
+from streaminfer.measuring.verdict import GROWN
 from streaminfer.runtime.monitoring.measuring import messages
 from streaminfer.runtime.monitoring.measuring.frames import BrokenPipe
 from streaminfer.runtime.monitoring.measuring.helper import Helper
-from streaminfer.runtime.monitoring.measuring.limits import AGAIN_S, EVERY_S, FIRST_S, IDLE_S, START_S
+from streaminfer.runtime.monitoring.measuring.limits import (
+    AGAIN_S,
+    EVERY_S,
+    FIRST_S,
+    HOUR_S,
+    IDLE_S,
+    START_S,
+    STEADY_S,
+)
 from streaminfer.runtime.monitoring.measuring.messages import Request
 from streaminfer.runtime.monitoring.measuring.moments import moment_of
 from streaminfer.runtime.monitoring.measuring.older import Older
@@ -38,6 +47,8 @@ class Done(NamedTuple):
     at: float
     known: bool = True
     """Whether it found something out."""
+    n_events: int = 0
+    """In that version; 0: not known."""
 
 
 @dataclass
@@ -86,7 +97,7 @@ class Measuring:
         """Another monitor, or this one before, has published a measurement."""
         check = published.measurement.check
         known = published.measurement.status != "unknown"
-        done = Done(published.moment.version, published.measured_at / 1000, known)
+        done = Done(published.moment.version, published.measured_at / 1000, known, published.moment.n_events)
         self._done[check] = max(done, self._done.get(check, done))
 
     def poll(self) -> list[Published]:
@@ -145,7 +156,8 @@ class Measuring:
         now, snapshot = self._clock(), self._newest
         if self.helper.alive and now - self._idle_since > IDLE_S:
             self.helper.end()
-        if snapshot is None or now < max(self._first_at + FIRST_S, self._asked_at + EVERY_S):
+        pause = EVERY_S if now - self._first_at < HOUR_S else STEADY_S
+        if snapshot is None or now < max(self._first_at + FIRST_S, self._asked_at + pause):
             return []
         impossible = [(task, why) for task in self._tasks if (why := task.obstacle(self._spec)) is not None]
         told = [
@@ -164,12 +176,15 @@ class Measuring:
         """Those of each version first, then those of days."""
         for task in sorted(self._tasks, key=lambda each: each.every(self._spec) or 0.0):
             done = self._done.get(task.check)
-            if done is None or (done.version < snapshot.version and self._wall() - done.at >= self._pause(task, done)):
+            pause = self._pause(task, done, snapshot)
+            if done is None or (done.version < snapshot.version and self._wall() - done.at >= pause):
                 yield task
 
-    def _pause(self, task: Task, done: Done) -> float:
-        """Seconds after which a check is made of a newer version: soon if nothing is known yet."""
+    def _pause(self, task: Task, done: Done | None, snapshot: Snapshot) -> float:
+        """Seconds after which a check is made of a newer version: few if nothing is known yet, or of much less."""
         every = task.every(self._spec) or 0.0
+        if done is None or (task.of_size and 0 < GROWN * done.n_events < snapshot.n_events):
+            return 0.0
         return every if done.known else min(every, AGAIN_S)
 
     def close(self) -> None:

@@ -78,5 +78,6 @@ class Memory:
         self.changed("posterior")
 
     def remember(self, posterior: Shown) -> None:
-        """Adds it to the history, once the past is there."""
-        self.history.add(point_of(posterior.found))
+        """Adds it to the history, once the past is there. A prior is no part of it: its width would hide all others."""
+        if posterior.found.n_events:
+            self.history.add(point_of(posterior.found))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Partition
 from streaminfer.runtime import names
+from streaminfer.runtime.monitoring.measuring.tasks import audit
 from tests.made import new_increment
 from tests.runtime.monitoring.measuring.measuring_rig import (
     LINEAR,
@@ -71,6 +74,31 @@ def test_a_count_that_the_log_does_not_have_is_found_for_any_model(bus_url: str)
     assert found.status == "fail"
     assert "It has 1 events too many." in found.sentence
     assert (found.n_data, values(found)["events"]) == (200, 1)
+
+
+def test_a_long_chain_agrees_with_a_right_posterior_of_correlated_features(tmp_path: Path) -> None:
+    """A chain whose proposals have another density than it reckons with hardly moves: all posteriors seem wrong."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((600, 1)) + 0.3 * rng.standard_normal((600, 2))
+    ones = rng.random(600) < 1 / (1 + np.exp(-x @ [1.0, -0.5]))
+    rows = [{"a": a, "b": b, "t": int(t)} for (a, b), t in zip(x.tolist(), ones, strict=True)]
+    spec = spec_of(LOGISTIC, {"minibatch": 600})
+    with open_bus(f"embedded:{tmp_path}") as bus:
+        sent(spec, bus, rows)
+        found = checked("audit", context_of(spec, bus, posterior(spec, bus, rows)))
+    assert found.status == "good", found.sentence
+    for name in ("weights[a]", "weights[b]"):
+        assert values(found, name)["ratio"] == pytest.approx(1, abs=0.1)
+        assert values(found, name)["coverage"] == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_long_chain_that_hardly_moves_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "WORTH", 1e6)
+    spec, rows = spec_of(LOGISTIC), logistic_rows(100)
+    with open_bus(f"embedded:{tmp_path}") as bus:
+        sent(spec, bus, rows)
+        found = checked("audit", context_of(spec, bus, posterior(spec, bus, rows)))
+    assert (found.status, found.sentence[:35]) == ("unknown", "A long exact chain moves too slowly")
 
 
 @pytest.mark.parametrize(("sums", "status"), [((9.0, 2.0), "good"), ((9.0, 1.0), "fail"), ((13.0, 3.0), "fail")])

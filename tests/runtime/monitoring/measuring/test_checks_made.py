@@ -59,6 +59,25 @@ def test_a_posterior_that_is_too_sure_fails(tmp_path: Path) -> None:
         assert values(found, "weights[a]")["coverage"] == pytest.approx(0.74, abs=0.06)
 
 
+@pytest.mark.parametrize(("shift", "least", "most"), [(0.0, 0.0, 0.5), (2.0, 0.6, 1.0)])
+def test_posteriors_of_one_number_have_a_graph_stein_discrepancy(
+    tmp_path: Path, shift: float, least: float, most: float
+) -> None:
+    """As a part of its bound, which says nothing of the draws."""
+    spec = spec_of({"kind": "poisson", "field": "k"}, draws=300)
+    rows = [{"k": 1 + i % 7} for i in range(200)]
+    with open_bus(f"embedded:{tmp_path}") as bus:
+        sent(spec, bus, rows)
+        right = posterior(spec, bus, rows)
+        more = right.payload.statistics.copy()
+        more[0] += shift * np.sqrt(more[0])  # that many posterior deviations more events
+        found = checked("stein", context_of(spec, bus, replace(right, payload=replace(right.payload, statistics=more))))
+    (graph,) = (each for each in found.values if each.name == "graph_stein")
+    assert graph.value is not None
+    assert graph.upper is not None
+    assert least * graph.upper < graph.value < most * graph.upper, (graph.value, graph.upper)
+
+
 def test_more_events_than_are_held_are_anchored(tmp_path: Path) -> None:
     spec, rows = spec_of(LOGISTIC, draws=300, events=300), logistic_rows(3000)
     with open_bus(f"embedded:{tmp_path}") as bus:
@@ -103,6 +122,25 @@ def test_new_events_that_nobody_expected_are_told(tmp_path: Path) -> None:
         sent(spec, bus, wild)
         found = checked("calibration", context_of(spec, bus, posterior(spec, bus, [*rows, *wild], 2), base))
     assert found.status == "fail", found.sentence
+
+
+@pytest.mark.parametrize(("sure", "status"), [(1.0, "good"), (3.0, "watch")])
+def test_probabilities_of_new_events_are_compared_with_what_happens(tmp_path: Path, sure: float, status: str) -> None:
+    """Odds three times as large as they should be leave predictive intervals nearly as they are: 91% instead of 95%."""
+    spec = spec_of(LOGISTIC)
+    rows = logistic_rows(4000)
+    wrong = [{**row, "a": sure * row["a"], "b": sure * row["b"]} for row in rows[2000:]]
+    with open_bus(f"embedded:{tmp_path}") as bus:
+        sent(spec, bus, rows[:2000])
+        base = posterior(spec, bus, rows[:2000])
+        sent(spec, bus, wrong)
+        newest = posterior(spec, bus, [*rows[:2000], *wrong], 2)
+        found = checked("calibration", context_of(spec, bus, newest, base))
+    assert found.status == status, found.sentence
+    assert found.curves["reliability"].shape == (10, 4)
+    assert values(found, "t").keys() >= {"coverage", "reliability", "bias"}
+    if status == "watch":
+        assert found.sentence.startswith("Predicted probabilities of t are ")
 
 
 def test_the_table_has_every_check_that_is_judged() -> None:

@@ -14,13 +14,16 @@ import pytest
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.measuring.published import Published
+from streaminfer.runtime.monitoring.measuring import limits
 from streaminfer.runtime.monitoring.measuring import measuring as module
 from streaminfer.runtime.monitoring.measuring.measuring import Done, Measuring
 from streaminfer.runtime.monitoring.measuring.tasks.table import TASKS
+from streaminfer.runtime.monitoring.notes import BACK
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.variational.counts import Totals
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
+from streaminfer.wire import measurements
 from tests.runtime.monitoring.measuring.measuring_rig import (
     LINEAR,
     LOGISTIC,
@@ -102,6 +105,21 @@ def test_every_check_is_made_once_for_a_version(tmp_path: Path) -> None:
         assert later.helper.pids == []
 
 
+@pytest.mark.parametrize(("n_events", "is_due"), [(100, False), (99, True)])
+def test_an_audit_of_less_than_half_of_the_events_is_made_again(tmp_path: Path, n_events: int, is_due: bool) -> None:
+    """Not a day later: until then the verdict of an exact posterior is at most `watch`."""
+    spec = spec_of(LINEAR, share=1.0)
+    done = {task.check: Done(2, time.time(), n_events=200) for task in module.tasks_of(spec)}
+    for check in ("audit", "evidence"):
+        done[check] = Done(1, time.time(), n_events=n_events)
+    with rig_of(spec, linear_rows(200), tmp_path, done) as rig:
+        rig.measuring.see(replace(rig.snapshot, version=2))
+        if is_due:
+            rig.poll(lambda: bool(rig.found))
+        assert rig.told() + rig.measuring.poll() == ([("audit", 2, "good")] if is_due else [])
+        assert rig.measuring.helper.alive is is_due
+
+
 def test_a_killed_child_makes_one_check_unknown_and_stops_nothing(tmp_path: Path) -> None:
     spec = spec_of(LOGISTIC, share=0.5)
     done = {check: Done(1, time.time()) for check in ("audit", "evidence", "calibration", "movement")}
@@ -138,6 +156,13 @@ def test_short_jobs_and_rest_start_no_child(tmp_path: Path, monkeypatch: pytest.
         rig.measuring.see(rig.snapshot)
         assert rig.measuring.poll() == []
         assert rig.measuring.helper.pids == []
+
+
+def test_what_is_read_at_a_start_goes_back_to_the_newest_audit() -> None:
+    models = [LINEAR, LOGISTIC, {"kind": "gaussian_mixture", "fields": ["a"], "components": 2}]
+    for spec in map(spec_of, models):
+        each_version = [task for task in module.tasks_of(spec) if task.every(spec) is None]
+        assert 86_400 / limits.STEADY_S * len(each_version) < 0.9 * BACK[measurements.TOPIC]
 
 
 def test_an_idle_child_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

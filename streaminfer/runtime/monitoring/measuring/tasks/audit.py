@@ -19,12 +19,15 @@ from streaminfer.models.model import Counting, Matrix, Vector, is_conjugate, wit
 from streaminfer.runtime.monitoring.measuring.context import Context, Evidence
 from streaminfer.runtime.monitoring.measuring.found import Found, value
 from streaminfer.runtime.monitoring.measuring.gathering import Miscounted
-from streaminfer.sampling.gradients.preconditioning import Preconditioner
+from streaminfer.sampling.gradients import preconditioning
 from streaminfer.sampling.kernels import mala
+from streaminfer.sampling.pooled import effective
 from streaminfer.variational.methods import method_of
 
 WARMUP: Final = 1_000
 STEPS: Final = 5_000
+WORTH: Final = 100.0
+"""Effective draws that its chain must have at least."""
 
 
 def run(context: Context) -> Found:
@@ -67,11 +70,12 @@ def _chain(context: Context) -> Found:
     spec, density = context.spec, context.density
     place = whitening.of_draws(context.theta)
     rough = score_regression.measure(context.theta, context.score.parts, published=place, batch=context.batch)
-    around = whitening.of_moments(rough.mean, rough.cov)
-    rng, by = context.rng("audit"), Preconditioner(rough.cov, around.root)
+    rng, by = context.rng("audit"), preconditioning.covariance(rough.cov)
     state = mala.init(density, rough.mean, len(rough.mean) ** (-1 / 3))
     state, _, _ = mala.steps(density, state, rng, WARMUP, by, adapting=True)
     _, drawn, _ = mala.steps(density, state, rng, STEPS, by)
+    if (worth := effective.least([drawn])) < WORTH:
+        raise Unknowable(f"A long exact chain moves too slowly to be compared with: it has {worth:.0f} draws.")
     watched = functions.of(context.target, spec.model.labels, place, spec.monitor.estimands)
     return _compared(context.evidence, watched, place, drawn)
 

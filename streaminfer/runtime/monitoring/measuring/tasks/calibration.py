@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaminfer.measuring import calibration
+from streaminfer.measuring.calibration import Reliability
 from streaminfer.measuring.measurement import Value
 from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Posterior, Vector
@@ -35,9 +36,22 @@ def run(context: Context) -> Found:
     explained = calibration.explained(model)
     values = [each for i, name in enumerate(explained) for each in _told(name, ranks[:, i])]
     levels = np.linspace(0, 1, LEVELS)
-    curve = np.column_stack([levels, *((column[:, None] <= levels).mean(axis=0) for column in ranks.T)])
+    curves = {"pit": np.column_stack([levels, *((column[:, None] <= levels).mean(axis=0) for column in ranks.T)])}
+    for field in model.fields:
+        if field.kind == "binary" and field.name in explained:
+            found = _reliability(model, posterior, events, field.name)
+            values += [value("reliability", field.name, *found.error), value("bias", field.name, *found.bias)]
+            curves.setdefault("reliability", found.curve)
     version = 0 if base is None else base.version
-    return Found(tuple(values), "", DRAWS, len(events), version, {"pit": curve})
+    return Found(tuple(values), "", DRAWS, len(events), version, curves)
+
+
+def _reliability(model: Any, posterior: Posterior, events: Matrix, name: str) -> Reliability:
+    """Of a 0/1 target: what was predicted, and what happened."""
+    column = [field.name for field in model.fields].index(name)
+    ones = events.copy()
+    ones[:, column] = 1.0
+    return calibration.reliability(np.exp(posterior.log_predictive(ones)), events[:, column])
 
 
 def _new_events(context: Context) -> tuple[Snapshot | None, Matrix]:

@@ -73,6 +73,8 @@ class Task(NamedTuple):
     """Why it can never be told of a spec that it fits, in a sentence; None: it can."""
     every: Callable[[Spec], float | None] = _each_version
     """Seconds after which it is made again; None: for each version that is measured."""
+    of_size: bool = False
+    """Whether it is made again once the posterior has twice the events: the last result then says little."""
     cpu_seconds: float = CPU_S
     """It is killed when it takes longer."""
 
@@ -87,7 +89,10 @@ TASKS: Final[Mapping[str, Task]] = {
         Task("movement", "posterior", movement.run, lambda spec: not spec.inference.windowed, _one_posterior),
         Task("calibration", "posterior", calibration.run, obstacle=_one_posterior),
         Task("starts", "posterior", starts.run, lambda spec: spec.model.kind == "gaussian_mixture"),
-        Task("audit", "posterior", audit.run, every=lambda spec: spec.monitor.audit.every_seconds, cpu_seconds=600.0),
+        Task(
+            "audit", "posterior", audit.run, every=lambda spec: spec.monitor.audit.every_seconds, of_size=True,
+            cpu_seconds=600.0,
+        ),
         Task(
             "evidence", "posterior", evidence.run, every=lambda spec: spec.monitor.bdmc.every_seconds,
             cpu_seconds=1200.0,
