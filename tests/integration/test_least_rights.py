@@ -44,7 +44,8 @@ WORK_S = 6.0
 class Place:
     """The programs of a spec on the broker, each as a user of its own with the rights that `acls` prints."""
 
-    def __init__(self, secured: Secured, folder: Path, name: str) -> None:
+    def __init__(self, secured: Secured, folder: Path, name: str, log: pytest.LogCaptureFixture) -> None:
+        self.log = log
         self.secured, self.spec = secured, parse_spec({**COIN, "name": name})
         self.file, self.spec_file = folder / "coin.csv", folder / "coin.yaml"
         self.file.write_text("y\n" + "1\n" * (EVENTS - 1) + "bad\n")
@@ -103,8 +104,14 @@ def expecting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(secured: Secured, tmp_path: Path, expecting: None, request: pytest.FixtureRequest) -> Place:
-    return Place(secured, tmp_path, f"c{abs(hash(request.node.name)) % 10**8}")
+def place(
+    secured: Secured,
+    tmp_path: Path,
+    expecting: None,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+) -> Place:
+    return Place(secured, tmp_path, f"c{abs(hash(request.node.name)) % 10**8}", caplog)
 
 
 def test_exactly_the_rights_of_acls_are_enough(place: Place) -> None:
@@ -156,6 +163,7 @@ def lacking(place: Place, role: str, grant: Grant, operation: str) -> str:
     place.secured.allow(place.user(role), seeing)
     place.secured.forbid(place.user(role), [replace(grant, operations=(operation,))])
     deadline = time.monotonic() + PATIENCE_S
+    place.log.clear()
     try:
         while True:
             try:
@@ -164,6 +172,9 @@ def lacking(place: Place, role: str, grant: Grant, operation: str) -> str:
                 return str(error)
             except Unavailable:
                 pass
+            told = [line for line in place.log.text.splitlines() if f"may not {operation} the" in line]
+            if told:  # a sign of life that fails ends nothing
+                return told[-1]
             assert time.monotonic() < deadline, f"{role} does without {operation} on {grant.resource}"
     finally:
         place.secured.allow(place.user(role), [replace(grant, operations=(operation,))])
@@ -180,7 +191,7 @@ def at_work(place: Place, role: str) -> None:
     with ExitStack() as stack:
         everyone = stack.enter_context(place.bus_of(USER, PASSWORD))
         other = stack.enter_context(closing(place.service(OTHERS[role], everyone)))
-        everyone.publish([Output(f"{name}.events", value, None, 0) for value in 10 * (b'{"y": 1}', b"bad")])
+        everyone.publish([Output(f"{name}.events", value, None, 0) for value in 12 * (b'{"y": 1}', b"bad")])
         everyone.publish([Output(f"{name}.increments", b"junk", b"k", 0)])
         service = stack.enter_context(closing(place.service(role, stack.enter_context(place.bus(role)))))
         until = time.monotonic() + WORK_S
