@@ -5,7 +5,7 @@ BENCH := .venv/bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kafka java peers test test-long bench lint format lock clean
+.PHONY: help demo kafka java peers chart test test-long bench lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

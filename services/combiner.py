@@ -32,5 +32,6 @@ ROLE: Final = Role(
     needed=names.combines,
     replicas=lambda _spec, _workers: 1,
     group=names.master_group,
+    writer=names.combiner_writer,
     idle=IdleMark,
 )

@@ -37,5 +37,6 @@ ROLE: Final = Role(
     needed=lambda spec: not names.combines(spec),
     replicas=lambda spec, _workers: spec.shards,
     group=names.master_group,
+    writer=names.master_writers,
     idle=IdleMark,
 )

@@ -49,6 +49,7 @@ ROLE: Final = Role(
     needed=lambda _spec: True,
     replicas=lambda _spec, _workers: 1,
     group=names.monitor_group,
+    writer=names.monitor_writer,
     after_seconds=10.0,
     serves=True,
 )

@@ -37,4 +37,5 @@ ROLE: Final = Role(
     needed=lambda spec: spec.sampling is not None,
     replicas=_replicas,
     group=names.sampler_group,
+    writer=names.sampler_writers,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from streaminfer.runtime.threads import pin_threads
@@ -9,9 +11,20 @@ from streaminfer.runtime.threads import pin_threads
 
 def main() -> None:
     pin_threads()
+    if sys.argv[1:2] == ["run"]:
+        end_when_told()
     from streaminfer.cli import main as command
 
     sys.exit(command(sys.argv[1:]))
+
+
+def end_when_told() -> None:
+    """A service that is told to end while it still loads its modules ends well, as there is nothing to be closed.
+
+    Loading takes seconds on a busy machine. Afterwards `StopSignal` has handlers of its own.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
 if __name__ == "__main__":

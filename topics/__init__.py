@@ -28,6 +28,8 @@ class Declaration:
     max_bytes: int
     writers: tuple[str, ...]
     readers: tuple[str, ...]
+    describers: tuple[str, ...]
+    """Who only asks for its partitions and positions."""
     only_with: tuple[str, ...] | None
     """A spec must have one of these to have this topic (see topics.yaml); None: every spec has it."""
     earlier: Mapping[int, str]
@@ -82,6 +84,7 @@ def _declaration(row: dict[str, Any]) -> Declaration:
         max_bytes=row["max_bytes"],
         writers=tuple(row["writers"]),
         readers=tuple(row["readers"]),
+        describers=tuple(row.get("describers", ())),
         only_with=tuple(row["only_with"]) if "only_with" in row else None,
         earlier={each["schema_id"]: each["schema"] for each in row.get("earlier", ())},
     )

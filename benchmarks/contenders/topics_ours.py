@@ -26,7 +26,7 @@ from streaminfer.variational.increment import Change, Increment, Provenance
 from streaminfer.variational.lda import fold, learning, words
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.lda.words import Block, head_of
+from streaminfer.variational.lda.words import ShardRows, head_of
 
 
 class Loop:
@@ -35,7 +35,7 @@ class Loop:
     def __init__(self, spec: Spec, scored: bool) -> None:
         self._spec, self._model, self._scored = spec, _lda(spec), scored
         first = replace(words.start(self._model, spec.fingerprint), frontier=Frontier({0: 0}))
-        self.block = Block(Arena(self._model.size), first)
+        self.block = ShardRows(Arena(self._model.size), first)
         self._starts = learning.starts_of(self._model)
         self.local_s = 0.0
 

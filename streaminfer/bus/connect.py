@@ -81,6 +81,20 @@ def open_bus(url: str, make: bool = True) -> Bus:
     return SCHEMES[scheme](url, rest, make)
 
 
+def public_names(url: str) -> Callable[[str], str]:
+    """What names of a bus are called on its cluster, by its URL alone: a Kafka bus may have a namespace."""
+    scheme, _, rest = url.partition(":")
+    if scheme != "kafka":
+        return lambda name: name
+    from streaminfer.bus.broker.names import Names
+    from streaminfer.bus.broker.settings import parse_address
+
+    try:
+        return Names(parse_address(rest).namespace).outside
+    except SettingsError as error:
+        raise BusUrlError(f"bus URL {url!r}: {error}") from error
+
+
 def default_url(environ: Mapping[str, str] = os.environ) -> str:
     """The bus if none is named: STREAMINFER_BUS, else one in the current directory."""
     return environ.get("STREAMINFER_BUS") or "embedded:./.streaminfer"

@@ -36,6 +36,7 @@ COMMANDS = (
     "verdict",
     "report",
     "topics",
+    "acls",
     "validate",
     "dead-letters",
     "repair",

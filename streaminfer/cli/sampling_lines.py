@@ -89,9 +89,9 @@ def _steps(shown: Shown, settings: Settings) -> Iterator[str]:
 
 
 def _decisions(shown: Shown, settings: Settings) -> Iterator[str]:
-    """What decisions on subsets read, and how wrong they may be. A step of flymc also reads which events are bright."""
+    """What decisions on subsets read, and how wrong they may be. Some steps also read events for something else."""
     events = shown.counters.n_read / shown.counters.n_proposed
-    what = "decision" if settings.bound is None else "step"
+    what = "decision" if settings.bound is None and settings.correct is None else "step"
     yield f"a {what} reads {events:,.3g} events on average, {100 * (shown.fraction or 0):.3g}% of all"
     wrong, test = errors.of_segments(settings, [part.n_events for part in shown.subposteriors]), settings.stopping
     if wrong is not None and test is not None:

@@ -89,7 +89,7 @@ def root(matrix: Matrix) -> Matrix:
 
 
 def product(gaussians: Iterable[tuple[Vector, Matrix]]) -> Gaussian:
-    """The product of Gaussians, of each the mean and the precision: precisions add up (seed, Eq. for mu-hat_J)."""
+    """The product of Gaussians, of each the mean and the precision: precisions add up."""
     means, precisions = zip(*gaussians, strict=True)
     cov = inverse(np.sum(precisions, axis=0))
     return Gaussian(cov @ np.sum([p @ m for m, p in zip(means, precisions, strict=True)], axis=0), cov)

@@ -163,5 +163,5 @@ class Answers:
         return json_answer({"name": self.spec.name, "services": found})
 
     async def dead_letters(self, asked: Asked) -> Response:
-        listed, more = self.memory.letters.page(asked["after"], asked["limit"])
+        listed, more = self.memory.dead_letters.page(asked["after"], asked["limit"])
         return json_answer({"name": self.spec.name, "dead_letters": listed, "next": more})

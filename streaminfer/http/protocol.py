@@ -24,7 +24,7 @@ class Bounded(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._whole_by: asyncio.TimerHandle | None = None
         self._taken_by: asyncio.TimerHandle | None = None
-        self._in_head, self._head_bytes, self._body_bytes = True, 0, 0
+        self._in_head, self._bytes, self._body_bytes = True, 0, 0
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -42,10 +42,14 @@ class Bounded(HttpToolsProtocol):
         if self._refused:
             return
         if self._in_head:
-            if self._head_bytes > self.limits.head_bytes:
+            self._expect_request()  # empty lines before a request begin none, and may not come for ever either
+            if self._bytes > self.limits.head_bytes:
                 self._refuse(431, "headers", f"at most {self.limits.head_bytes} bytes", "send fewer or shorter ones")
                 return
-            self._head_bytes += len(data)
+        elif self._bytes > self.limits.head_bytes + 2 * self.limits.body_bytes:
+            self._too_large(None)  # sizes of chunks, and headers after the last of them
+            return
+        self._bytes += len(data)
         super().data_received(data)
 
     def on_message_begin(self) -> None:
@@ -54,7 +58,7 @@ class Bounded(HttpToolsProtocol):
         self._expect_request()
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._head_bytes = False, 0
+        self._in_head = False
         if self._refused:
             return
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")
@@ -71,7 +75,7 @@ class Bounded(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head = True
+        self._in_head, self._bytes = True, 0
         self._stop(self._whole_by)
         self._whole_by = None
         if not self._refused:

@@ -79,9 +79,10 @@ class Streaming:
         if self._streams.n_open >= most:
             raise Problem(503, f"streams: at most {most} at once", field="streams", rule=f"at most {most} at once",
                           remedy="close one, or try again later", headers={"Retry-After": "5"})  # fmt: skip
-        return StreamingResponse(
-            self._stream(self._changes, seen), 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, KIND
-        )
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        if asked.request.method == "HEAD":
+            return Response(None, 200, headers, KIND)
+        return StreamingResponse(self._stream(self._changes, seen), 200, headers, KIND)
 
     async def _stream(self, changes: Changes, seen: int) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()

@@ -115,7 +115,7 @@ def _curvature(likelihood: Density, at: Vector, root: Matrix) -> Matrix:
     return np.asarray(inverse.T @ (0.5 * (bent + bent.T)) @ inverse, dtype=np.float64)
 
 
-class Place(NamedTuple):
+class Points(NamedTuple):
     """k places v (k, d) with the logs of base and likelihood (k,) and their gradients by v (k, d)."""
 
     v: Matrix
@@ -128,17 +128,17 @@ class Place(NamedTuple):
 class State(NamedTuple):
     """k chains at once: where they are, the logs of their weights (k,), temperatures done, and steps accepted."""
 
-    place: Place
+    place: Points
     log_weights: Vector
     done: int
     n_accepted: int
 
 
-def _at(along: Path, v: Matrix) -> Place:
+def _at(along: Path, v: Matrix) -> Points:
     theta = v @ along.units.T
     with np.errstate(all="ignore"):
         slopes = along.base.gradient(theta), along.likelihood.likelihood_gradient(theta)
-        return Place(
+        return Points(
             v,
             along.base.value(theta),
             along.likelihood.log_likelihood(theta),
@@ -170,7 +170,7 @@ def step(along: Path, state: State, direction: Direction, rng: np.random.Generat
     return State(place, weights, state.done + 1, state.n_accepted + accepted)
 
 
-def _moved(along: Path, place: Place, b: float, t: int, rng: np.random.Generator) -> tuple[Place, int]:
+def _moved(along: Path, place: Points, b: float, t: int, rng: np.random.Generator) -> tuple[Points, int]:
     """A step of MALA with the covariance that the curvature says at this temperature."""
     variances = 1 / (1 + b * along.curvatures)
     size = along.size * SIZES[t % len(SIZES)] ** 2
@@ -186,10 +186,10 @@ def _moved(along: Path, place: Place, b: float, t: int, rng: np.random.Generator
     chosen = [
         np.where(taken if new.ndim == 1 else taken[:, None], new, old) for new, old in zip(there, place, strict=True)
     ]
-    return Place(*chosen), int(taken.sum())
+    return Points(*chosen), int(taken.sum())
 
 
-def _slope(place: Place, b: float) -> Matrix:
+def _slope(place: Points, b: float) -> Matrix:
     return place.base_slope + b * place.likelihood_slope
 
 

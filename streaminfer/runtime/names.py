@@ -57,8 +57,13 @@ def master_group(spec: Spec) -> str:
     return f"{spec.name}.combiner" if combines(spec) else f"{spec.name}.master"
 
 
+def master_writers(spec: Spec) -> str:
+    """What the names of the writers of all shards begin with."""
+    return f"{spec.name}.master."
+
+
 def master_writer(spec: Spec, shard: int) -> str:
-    return combiner_writer(spec) if combines(spec) else f"{spec.name}.master.{shard}"
+    return combiner_writer(spec) if combines(spec) else f"{master_writers(spec)}{shard}"
 
 
 def master_topic(spec: Spec) -> str:
@@ -73,8 +78,13 @@ def sampler_group(spec: Spec) -> str:
     return f"{spec.name}.sampler"
 
 
+def sampler_writers(spec: Spec) -> str:
+    """What the names of the writers of all chains begin with."""
+    return f"{spec.name}.sampler."
+
+
 def sampler_writer(spec: Spec, unit: int) -> str:
-    return f"{spec.name}.sampler.{unit}"
+    return f"{sampler_writers(spec)}{unit}"
 
 
 def combiner_writer(spec: Spec) -> str:
@@ -89,6 +99,16 @@ def monitor_group(spec: Spec) -> str:
 
 def monitor_writer(spec: Spec) -> str:
     return f"{spec.name}.monitor"
+
+
+def loaders(spec: Spec) -> str:
+    """What the groups and writers of `produce` begin with: one for each file."""
+    return f"{spec.name}.produce."
+
+
+def dead_letters_writer(spec: Spec) -> str:
+    """The writer of events that are sent again."""
+    return f"{spec.name}.dead-letters"
 
 
 def shard_of(spec: Spec, key: bytes) -> int:

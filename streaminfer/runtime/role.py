@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.protocol import Bus
 from streaminfer.runtime.service import Service
 from streaminfer.spec import Spec
-from streaminfer.topics import declarations
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
 
@@ -40,22 +39,14 @@ class Role:
     """How many processes `up --workers N` starts."""
     group: Callable[[Spec], str]
     """The consumer group that its instances share."""
+    writer: Callable[[Spec], str] | None = None
+    """The transactional id that it commits under, or if that ends with a dot, what its ids begin with."""
     after_seconds: float = 0.0
     """How much later than the others `up` starts it: what nobody waits for must not slow down a short job."""
     serves: bool = False
     """Whether it is the one that answers at the address of `up --http`."""
     idle: Callable[[Spec, Bus], Mark] | None = None
     """What `--until-idle` asks of it; None: it does nothing that others do not wait for."""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The topics that it must be able to read, by short name."""
-        return tuple(name for name, each in declarations().items() if self.name in each.readers)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The topics that it must be able to write, by short name."""
-        return tuple(name for name, each in declarations().items() if self.name in each.writers)
 
 
 Roles = Mapping[str, Role]

@@ -92,6 +92,15 @@ class Spec:
         """Whether the posterior depends on the times of events, or of their records."""
         return self.inference.by_time or self.expires
 
+    @property
+    def merges_minibatches(self) -> bool:
+        """Whether a worker may make one increment of several minibatches, which then says the same as theirs.
+
+        Drift is watched score by score, and a key expires by what is folded before: both need every minibatch.
+        """
+        exact = not self.model.needs_base and methods.method_of(self.inference).merges
+        return exact and self.drift is None and not self.expires
+
     @cached_property
     def key_field(self) -> Field | None:
         """The place of an event's key; None if there is one posterior for all."""

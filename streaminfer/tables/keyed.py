@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -66,6 +66,9 @@ class Keyed:
     def fold(self, increment: Increment, fresh_from: int, base_events: int) -> Outcome:
         self.snapshot, outcome = keyed.add(self._spec.model, self.rows, self.snapshot, increment, self._rules)
         return outcome
+
+    def fold_all(self, increments: Sequence[Increment]) -> None:
+        """One after the other: a snapshot may be due between them, as it would be too large."""
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """Drops some of the idle keys, and fits a pooled prior if that is due."""

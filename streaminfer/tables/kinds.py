@@ -24,7 +24,7 @@ from streaminfer.tables.table import Table
 from streaminfer.tables.words import Words
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.lda import words
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.snapshot import Snapshot
 
@@ -208,7 +208,7 @@ WORDS: Final = Kind(
     row_size=lambda spec: words.row_size(lda_of(spec), spec.inference),
     check=_check_head,
     proper=lambda spec, rows: words.proper_rows(lda_of(spec), rows),
-    complete=lambda spec, arena, snapshot: words.complete(lda_of(spec), Block(arena, snapshot)),
+    complete=lambda spec, arena, snapshot: words.complete(lda_of(spec), ShardRows(arena, snapshot)),
     posterior=_of_rows,
     exactness=_exactness,
     n_scored=_all_events,

@@ -18,7 +18,7 @@ from streaminfer.variational.forgetting import rules
 from streaminfer.variational.increment import ByKey, Change, Increment
 from streaminfer.variational.lda import learning
 from streaminfer.variational.lda.learning import ShardOf
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 
 WhichShard = Callable[[bytes], int]
 """The shard that a label belongs to."""
@@ -48,7 +48,7 @@ class Learning(Protocol):
     def fits(self, events: Events) -> bool:
         """Whether one increment can hold what events teach; otherwise they are to be learned in two halves."""
 
-    def learn(self, taken: Taken, shards: Sequence[Block], again: bool, own: Vector | None) -> list[Lesson]:
+    def learn(self, taken: Taken, shards: Sequence[ShardRows], again: bool, own: Vector | None) -> list[Lesson]:
         """A lesson for each shard, from the newest snapshots of all; there may be no snapshot yet.
 
         `again` if an earlier pass has met the events; `own` are the statistics that the posterior has of them then.
@@ -72,7 +72,7 @@ class SingleLearning:
     def fits(self, events: Events) -> bool:
         return True
 
-    def learn(self, taken: Taken, shards: Sequence[Block], again: bool, own: Vector | None) -> list[Lesson]:
+    def learn(self, taken: Taken, shards: Sequence[ShardRows], again: bool, own: Vector | None) -> list[Lesson]:
         spec, events, weights = self._spec, taken.events.numbers, None
         if self._forgetting is not None and len(events):
             weights = self._forgetting.weights(len(events), taken.places)
@@ -101,7 +101,7 @@ class KeyedLearning:
     def fits(self, events: Events) -> bool:
         return True
 
-    def learn(self, taken: Taken, shards: Sequence[Block], again: bool, own: Vector | None) -> list[Lesson]:
+    def learn(self, taken: Taken, shards: Sequence[ShardRows], again: bool, own: Vector | None) -> list[Lesson]:
         spec, keys = self._spec, taken.events.keys
         if keys is None or taken.stamps is None or not keys.labels:
             return [self.nothing() for _ in range(spec.shards)]
@@ -143,7 +143,7 @@ class WordLearning:
         labels = events.bagged.labels
         return 4 + len(labels) * word_bytes(self._model.topics, 0) + sum(map(len, labels)) <= INCREMENT_BYTES
 
-    def learn(self, taken: Taken, shards: Sequence[Block], again: bool, own: Vector | None) -> list[Lesson]:
+    def learn(self, taken: Taken, shards: Sequence[ShardRows], again: bool, own: Vector | None) -> list[Lesson]:
         """The score is of documents and not of words, so only the first shard's lesson has it."""
         batch = taken.events.bagged
         which = self._shards_of(batch.labels, shards)
@@ -156,7 +156,7 @@ class WordLearning:
             made.append(Lesson(block.snapshot.version, counts, Change(statistics, keys=keys)))
         return made
 
-    def _shards_of(self, labels: Sequence[bytes], shards: Sequence[Block]) -> ShardOf:
+    def _shards_of(self, labels: Sequence[bytes], shards: Sequence[ShardRows]) -> ShardOf:
         """Which shard each word is of; a known word is of the shard that has it, which is found sooner than a hash."""
         found = np.zeros(len(labels), dtype=np.intp)
         if self._spec.shards > 1:

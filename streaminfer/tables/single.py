@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from streaminfer.models.model import with_posterior
@@ -57,6 +57,15 @@ class Single:
             self._model, self.snapshot, increment, fresh_from, self._forgetting, spec.drift, spec.inference, base_events
         )
         return outcome
+
+    def fold_all(self, increments: Sequence[Increment]) -> list[Outcome] | None:
+        if not self._spec.merges_minibatches:
+            return None
+        found = fold.add_all(self._model, self.snapshot, increments, self._forgetting, self._spec.inference)
+        if found is None:
+            return None
+        self.snapshot, outcomes = found
+        return outcomes
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """Nothing."""

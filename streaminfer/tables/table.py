@@ -6,7 +6,7 @@ it is read, owned, followed and committed does not differ. That code asks a tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -136,6 +136,9 @@ class Table(Protocol):
 
     def fold(self, increment: Increment, fresh_from: int, base_events: int) -> Outcome:
         """Takes an increment into the snapshot and rows, or leaves them as they are; see `variational.fold`."""
+
+    def fold_all(self, increments: Sequence[Increment]) -> list[Outcome] | None:
+        """The same as `fold` of one after the other, in one pass; None: it was not done, as that may differ."""
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """What is due before a commit; `before` is the last snapshot, `ends` tells those of the data."""

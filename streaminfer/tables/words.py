@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from streaminfer.variational.arena import NONE, Arena
 from streaminfer.variational.increment import ByKey, Increment, Layout
 from streaminfer.variational.lda import fold, words
 from streaminfer.variational.lda.batches import Batch, Batches, BatchPlace
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.snapshot import Snapshot
@@ -49,8 +49,8 @@ class Words:
         return self._model
 
     @property
-    def block(self) -> Block:
-        return Block(self.rows, self.snapshot, None if self.keeping is None else self.keeping.batches)
+    def block(self) -> ShardRows:
+        return ShardRows(self.rows, self.snapshot, None if self.keeping is None else self.keeping.batches)
 
     def start(self) -> Snapshot:
         return words.start(self._model, self._spec.fingerprint)
@@ -59,7 +59,7 @@ class Words:
         self.rows = Arena(self.row_size)
 
     def missing(self, snapshot: Snapshot) -> str | None:
-        if words.complete(self._model, Block(self.rows, snapshot)):
+        if words.complete(self._model, ShardRows(self.rows, snapshot)):
             return None
         return "the rows of words in the log are not those of the newest snapshot"
 
@@ -94,6 +94,9 @@ class Words:
             self._model, self._spec.inference, self.block, increment, base_events, self._watch
         )
         return outcome
+
+    def fold_all(self, increments: Sequence[Increment]) -> None:
+        """One after the other: a snapshot may be due between them, as it would be too large."""
 
     def settle(self, before: Snapshot, ends: Callable[[], Mapping[int, int]]) -> None:
         """Nothing."""

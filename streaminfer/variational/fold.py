@@ -6,18 +6,20 @@ posterior exactly once, whatever workers repeat. With several epochs, it is visi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from streaminfer.models.model import AnyModel, Model
+from streaminfer.models.model import AnyModel, DomainError, Model
 from streaminfer.variational import epochs
-from streaminfer.variational.admission import admit
+from streaminfer.variational.admission import admit, proper
 from streaminfer.variational.drift import watching
 from streaminfer.variational.drift.reaction import hastened
 from streaminfer.variational.forgetting.decay import Forgetting
 from streaminfer.variational.held import Held
 from streaminfer.variational.increment import Increment
-from streaminfer.variational.methods import adding, method_of
+from streaminfer.variational.methods import Fold, adding, method_of
 from streaminfer.variational.outcomes import Outcome
 from streaminfer.variational.settings import PLAIN, Drift, Inference
 from streaminfer.variational.snapshot import Snapshot, dropped
@@ -48,13 +50,52 @@ def add(
     `forgetting`), never the prior. With `watch`, scores are watched for drift, and after an alarm more may be forgotten
     (see `reaction`). `fresh_from` is the oldest base on which a worker need not compute again (see `adding`).
     """
+    fold = method_of(inference).fold
+    return _added(fold, model, snapshot, increment, fresh_from, forgetting, watch, inference, base_events)
+
+
+def add_all(
+    model: Model,
+    snapshot: Snapshot,
+    increments: Sequence[Increment],
+    forgetting: Forgetting | None = None,
+    inference: Inference = PLAIN,
+) -> tuple[Snapshot, list[Outcome]] | None:
+    """The same as `add` of one after the other, bit by bit, if none depends on a base and drift is not watched.
+
+    It is told for all at once whether their statistics are proper, and of the sum in the end: that of proper
+    statistics is, but for roundings and overflows. None: it is not, and only `add` finds out why.
+    """
+    try:
+        are_proper = adding.are_proper(model, increments)
+    except DomainError:
+        return None
+    now, outcomes = snapshot, []
+    for increment, is_proper in zip(increments, are_proper.tolist(), strict=True):
+        fold = partial(adding.fold, is_proper=is_proper)
+        now, outcome = _added(fold, model, now, increment, 0, forgetting, None, inference, None)
+        outcomes.append(outcome)
+    return (now, outcomes) if proper(model, now.payload.statistics) else None
+
+
+def _added(
+    fold: Fold,
+    model: Model,
+    snapshot: Snapshot,
+    increment: Increment,
+    fresh_from: int,
+    forgetting: Forgetting | None,
+    watch: Drift | None,
+    inference: Inference,
+    base_events: int | None,
+) -> tuple[Snapshot, Outcome]:
     method, taken = method_of(inference), snapshot
     outcome = admit(
         model, snapshot, increment, inference.n_epochs, lambda: method.fits(snapshot, increment), base_events
     )
     if outcome is Outcome.FOLDED:
         now = _reacting(snapshot, forgetting, watch)
-        taken, outcome = method.fold(model, inference, snapshot, increment, fresh_from, now)
+        taken, outcome = fold(model, inference, snapshot, increment, fresh_from, now)
     if not outcome.moved:
         return dropped(snapshot), outcome
     if forgetting is not None and (outcome is Outcome.REJECTED or not increment.n_events):

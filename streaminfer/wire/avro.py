@@ -143,10 +143,15 @@ def unframed(data: bytes | None, max_bytes: int) -> tuple[bytes, int]:
     return data, found
 
 
+def framing(schema_id: int) -> bytes:
+    """What stands before the body of a record."""
+    return _HEADER.pack(0, schema_id)
+
+
 def frame(schema_id: int, schema: Any, value: Any) -> bytes:
     """A value in a parsed schema, framed."""
     out = io.BytesIO()
-    out.write(_HEADER.pack(0, schema_id))
+    out.write(framing(schema_id))
     fastavro.schemaless_writer(out, schema, value)
     return out.getvalue()
 

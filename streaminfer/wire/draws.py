@@ -30,7 +30,7 @@ _COUNTS: Final = ("n_dead_lettered", "n_lost", "n_scored", "begin", "end")
 _KEY: Final = re.compile(rb"(0|[1-9][0-9]{0,9})/(0|[1-9][0-9]{0,9})/(0|[1-9][0-9]{0,15})(?:/([1-9][0-9]{0,3}))?")
 
 
-class Place(NamedTuple):
+class RecordKey(NamedTuple):
     """Which block of a unit's segment a record has, and which part of it."""
 
     unit: int
@@ -48,16 +48,16 @@ class Place(NamedTuple):
 class Received(NamedTuple):
     """The draws of a block, and which block it is."""
 
-    place: Place
+    place: RecordKey
     draws: Draws
 
 
-def place_of(key: bytes | None) -> Place | None:
+def place_of(key: bytes | None) -> RecordKey | None:
     """What a record's key says; None if it is not a key of this topic."""
     match = None if key is None else _KEY.fullmatch(key)
     if match is None:
         return None
-    found = Place(*(int(group or 0) for group in match.groups()))
+    found = RecordKey(*(int(group or 0) for group in match.groups()))
     return found if max(found.unit, found.segment) <= MAX_INDEX and found.block <= MAX_NUMBER else None
 
 
@@ -90,7 +90,7 @@ def encode(
         "n_log_density": len(draws.log_density),
     }
     numbers = {name: getattr(draws, name) for name in _NUMBERS}
-    place = Place(unit, draws.segment, block)
+    place = RecordKey(unit, draws.segment, block)
     what = ("a number of a draw", "a block")
     return parts.encode(topic, common, numbers, lambda part: place._replace(part=part).key, max_bytes, schemas, what)
 
@@ -132,7 +132,7 @@ class Assembler:
         held = self._parts.add(place[:3], value, sizes)
         return None if held is None else Received(place._replace(part=0), self._joined(held))
 
-    def _check(self, place: Place, value: dict[str, Any]) -> None:
+    def _check(self, place: RecordKey, value: dict[str, Any]) -> None:
         """Everything but the numbers of draws."""
         unit = self._unit
         chains.check_fingerprint(value, self._fingerprint)
@@ -153,7 +153,7 @@ class Assembler:
         chains.check_events(value["n_events"], value["frontier"], self._max_events)
         self._check_counts(place, value)
 
-    def _check_counts(self, place: Place, value: dict[str, Any]) -> None:
+    def _check_counts(self, place: RecordKey, value: dict[str, Any]) -> None:
         """Draws, and the parts that they are in."""
         n_draws = value["n_draws"]
         most = min(MAX_DRAWS, -(-(value["end"] - value["begin"]) // value["thin"]))

@@ -77,7 +77,7 @@ def test_mutants_miss_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert error(tempered) < 1e-9
     assert error(whole) > 0.5
-    # as the seed prints weights: the prior's precision once more, though subposteriors have it already
+    # weights as Angelino et al. print them: the prior's precision once more, though subposteriors have it already
     plain = average.precisions_of
     monkeypatch.setattr(average, "precisions_of", lambda *given: plain(*given) + np.linalg.inv(prior) / j)
     assert error(tempered) > 0.3

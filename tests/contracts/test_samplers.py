@@ -42,14 +42,17 @@ SHORT: dict[str, Any] = {"chains": 2, "draws": 500}
 
 
 def is_quick(method: str, example: Example) -> bool:
-    """Compiled loops and conditional draws are quick, and sghmc needs the fewest steps."""
+    """Compiled loops and conditional draws are quick, and sghmc needs the fewest steps.
+
+    Conditional draws of every model have their own tests in every run.
+    """
     if FIRST[example.kind] != example.name:
         return False
     if example.kind == "gaussian_mixture":
         return method == "sghmc"
     if example.kind == "logistic_regression":
         return method not in {"mh", "subsampled_mh"}
-    return method in {"gibbs", "sgrld"} or (method == "sghmc" and example.kind in {"poisson", "probit_regression"})
+    return method == "sgrld" or (method, example.kind) in {("gibbs", "poisson"), ("sghmc", "probit_regression")}
 
 
 CELLS = [
@@ -209,9 +212,14 @@ MUTANTS: list[tuple[str, str, Callable[[pytest.MonkeyPatch], None]]] = [
     ("sgrld", "die", scale_is_dropped),
     *((method, "logistic", noise_is_too_small) for method in ("sgld", "sghmc")),
 ]
+REPEATED = {(method, mistake) for method in ("sghmc", "sgnht") for mistake in (prior_counts_twice, scale_is_dropped)}
+"""Their gradients are those of sgld."""
 
 
-@pytest.mark.parametrize(("method", "name", "mutant"), MUTANTS)
+@pytest.mark.parametrize(
+    ("method", "name", "mutant"),
+    [pytest.param(*each, marks=[pytest.mark.long] if each[::2] in REPEATED else []) for each in MUTANTS],
+)
 def test_mutants_are_not(
     method: str, name: str, mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

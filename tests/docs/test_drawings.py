@@ -14,13 +14,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-SLOW = ("samplers", "combiners", "measuring", "error_pictures")
-"""Half a minute each, and of the same kind as the others."""
+SLOW = ("drift", "samplers", "subsets", "combiners", "measuring", "error_pictures")
+"""Up to half a minute each, and of the same kind as the others."""
 
 
-@pytest.mark.parametrize(
-    "name", ["forgetting", "drift", *(pytest.param(name, marks=pytest.mark.long) for name in SLOW)]
-)
+@pytest.mark.parametrize("name", ["forgetting", *(pytest.param(name, marks=pytest.mark.long) for name in SLOW)])
 def test_the_drawing_is_the_scripts(name: str) -> None:
     script = [sys.executable, str(DOCS / f"{name}.py")]
     environment = {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -27,17 +27,18 @@ from streaminfer.sampling import flat
 from streaminfer.sampling.segments import Segment
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED
-from tests.faults.buses import kafka_later, kind, params_with
+from tests.faults.buses import kafka_later, params_with
 from tests.faults.chains import SESSION_S, Job, serve
 from tests.faults.forks import Forked
 from tests.faults.programs import Programs, document, wait_for
 from tests.simulation.undisturbed import Undisturbed
 
-KILLS = {"embedded": 20, "kafka": 10}
-"""In every run: a broker takes longer for each."""
-MORE_KILLS = 20
+KILLS, MORE_KILLS = 8, 20
+"""In every run, and with all methods."""
 FIRST, ALL = 60, 150
 """Rows of the two segments."""
+CORRECTED = "sgld_corrected"
+"""Steps of sgld that a test accepts."""
 SECONDS = 3.0
 """That a chain rests in a segment, so that there is time to kill it."""
 
@@ -56,6 +57,8 @@ def write_spec(path: Path, method: str, **changes: Any) -> Path:
     if method == "sgrld":
         model = {"kind": "categorical", "field": "c", "categories": ["a", "b", "c"]}
     inference: dict[str, Any] = {"method": method, "chains": 2, "draws": 60, "snapshot_ms": 20, **changes}
+    if method == CORRECTED:
+        inference |= {"method": "sgld", "correct": {"rule": "bernstein_serfling", "error": 0.2}, "step": {"size": 1.0}}
     if method.startswith("sg") or method == "subsampled_mh":
         inference |= {"minibatch": 16, "thin": 64, "warmup": 640}
     if method == "poisson_mh":
@@ -75,6 +78,8 @@ class Chains:
         self.path = write_spec(folder / f"killed-{method.replace('_', '-')}.yaml", method)
         self.spec, self._random, self._folder = load_spec(self.path), random.Random(seed), folder
         self.rows = rows_of(method)
+        self.stops = {kills // 2} if kills == KILLS else {kills // 4, 3 * kills // 4}
+        """After so many kills a process is stopped past its session: that takes ten seconds."""
         self._stack = ExitStack()
         self._bus = self._stack.enter_context(open_bus(url))
         names.create_topics(self.spec, self._bus)
@@ -178,7 +183,7 @@ class Chains:
             self.moves()
             time.sleep(self._random.uniform(0.0, 0.1))
             self.kill(self._random.choice(["sampler-0", "sampler-0", "sampler-1", "sampler-1", "master-0"]))
-            if self.n_killed in {self._kills // 4, 3 * self._kills // 4}:
+            if self.n_killed in self.stops:
                 self.stop(self._random.choice(["sampler-0", "sampler-1"]))
         wait_for(self.is_complete, "all draws are there")
 
@@ -204,13 +209,14 @@ def check(spec: Spec, rows: Sequence[dict[str, Any]], found: dict[tuple[int, int
 def killed(folder: Path, url: str, method: str, seed: int, kills: int) -> None:
     with Chains(folder, url, method, seed, kills) as chains:
         chains.play()
-        assert (chains.n_killed, chains.n_stopped) == (kills, 2)
+        assert (chains.n_killed, chains.n_stopped) == (kills, len(chains.stops))
         check(chains.spec, chains.rows, chains.draws())
 
 
-IN_EVERY_RUN = {"embedded": [("mh gibbs sgld poisson_mh",)], "kafka": [("sgld",)]}
-OTHERS = ("mala sghmc sgnht sgrld subsampled_mh flymc",)
-LATER = {"embedded": [OTHERS], "kafka": [("mh gibbs poisson_mh",), ("sgld",), OTHERS]}
+IN_EVERY_RUN = {"embedded": [("mh sgld flymc",)], "kafka": [("poisson_mh",)]}
+"""One that reads all events, one that goes along gradients, and two that decide on subsets."""
+EVERY = "mh mala gibbs sgld sghmc sgnht", f"sgrld subsampled_mh poisson_mh flymc {CORRECTED}"
+LATER = {bus: [(methods,) for methods in EVERY] for bus in IN_EVERY_RUN}
 
 
 def killed_side_by_side(folder: Path, url: str, methods: str, kills: int) -> None:
@@ -222,13 +228,12 @@ def killed_side_by_side(folder: Path, url: str, methods: str, kills: int) -> Non
 
 @pytest.mark.parametrize(("bus_url", "methods"), params_with(IN_EVERY_RUN), indirect=["bus_url"])
 def test_killed_chains_publish_the_same_draws(tmp_path: Path, bus_url: str, methods: str) -> None:
-    killed_side_by_side(tmp_path, bus_url, methods, KILLS[kind(bus_url)])
+    killed_side_by_side(tmp_path, bus_url, methods, KILLS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("bus_url", "methods"), params_with(LATER), indirect=["bus_url"])
-def test_killed_chains_of_the_other_methods(tmp_path: Path, bus_url: str, methods: str) -> None:
-    """And of one more often."""
+def test_chains_of_every_method_that_are_killed_more_often(tmp_path: Path, bus_url: str, methods: str) -> None:
     killed_side_by_side(tmp_path, bus_url, methods, MORE_KILLS)
 
 

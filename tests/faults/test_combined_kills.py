@@ -180,7 +180,7 @@ LATER = {"embedded": [("importance",), ("none",)], "kafka": [("importance",), ("
 
 @pytest.mark.parametrize(("bus_url", "correct"), params_with(IN_EVERY_RUN), indirect=["bus_url"])
 def test_every_version_of_killed_processes_can_be_made_again(tmp_path: Path, bus_url: str, correct: str) -> None:
-    killed(tmp_path, bus_url, correct, 10)
+    killed(tmp_path, bus_url, correct, 6)
 
 
 @pytest.mark.long

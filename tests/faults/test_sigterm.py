@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -40,9 +41,9 @@ def at_work(spec: Path, url: str, feeder: Feeder) -> None:
     wait_for(lambda: n_events(spec, url) > before, "the posterior moves")
 
 
-def ends_well(program: Program) -> None:
+def ends_well(program: Program, number: int = signal.SIGTERM) -> None:
     asked_at = time.monotonic()
-    assert program.end(signal.SIGTERM) == 0, program.err
+    assert program.end(number) == 0, program.err
     assert time.monotonic() - asked_at < 20  # Kubernetes waits for 30
     assert "Traceback" not in program.err
 
@@ -92,3 +93,25 @@ def test_children_end_by_themselves_when_up_is_killed(
     wait_for(lambda: not any(is_running(pid) for pid in started), "the children end", timeout=20)
     assert "Traceback" not in up.err
     drain(programs, spec, bus_url, feeder, case)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_still_loads_ends_well(programs: Programs, number: signal.Signals) -> None:
+    spec = programs.folder / "spec.yaml"
+    os.mkfifo(spec)  # reading it waits for a writer
+    program = programs.start("run", "monitor", spec, "--bus", f"embedded:{programs.folder / 'bus'}")
+
+    held: list[int] = []
+
+    def reads() -> bool:
+        try:
+            held.append(os.open(spec, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:  # nobody has it open
+            return False
+        return True
+
+    wait_for(reads, "it reads its spec")
+    try:
+        ends_well(program, number)
+    finally:
+        os.close(held[0])

@@ -19,6 +19,7 @@ from streaminfer.runtime.folding.master import Master
 from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import MasterMetrics, WorkerMetrics
+from streaminfer.spec import Spec
 from streaminfer.topics import declarations
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.events.formats import format_of
@@ -47,9 +48,17 @@ def in_present_schema(topic: str, value: bytes) -> bytes:
     return DECLARED.encode(short, DECLARED.decode(short, value))
 
 
-def worker(document: Mapping[str, Any], bus: Bus, clock: Clock, identity: str) -> Service:
-    spec = parse_spec(document)
-    return Worker(spec, bus, clock, identity, WorkerMetrics(CollectorRegistry(), spec.name))
+class _OneByOne(Worker):
+    """A worker of before minibatches were merged: it makes an increment of each."""
+
+    @staticmethod
+    def most_merged(spec: Spec) -> int:
+        return 1
+
+
+def worker(document: Mapping[str, Any], bus: Bus, clock: Clock, identity: str, merges: bool) -> Service:
+    spec, kind = parse_spec(document), Worker if merges else _OneByOne
+    return kind(spec, bus, clock, identity, WorkerMetrics(CollectorRegistry(), spec.name))
 
 
 def master(document: Mapping[str, Any], bus: Bus, clock: Clock) -> Service:

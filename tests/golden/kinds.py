@@ -35,6 +35,7 @@ def story(
     stages: tuple[int, int] | None = None,
     sections: dict[str, Any] | None = None,
     data: dict[str, Any] | None = None,
+    merges: bool = False,
     **inference: Any,
 ) -> Story:
     """With `ticks` there is one stage that is not played to its end, as there are several passes over it.
@@ -84,6 +85,7 @@ def story(
         learned=stage(2 * n),
         unread=stage(3 * n + 1),
         continued=[stage(size) for size in continued],
+        merges=merges,
     )
 
 
@@ -207,6 +209,10 @@ def stories() -> dict[str, Story]:
         ),
         "own_model": story(
             {"kind": "queue_models.waiting:WaitingTime", "field": "minutes", "prior": {"shape": 2, "rate": 10}}, waiting
+        ),
+        "merged": story(LINEAR, line, partitions=2, merges=True),
+        "merged_keyed": story(
+            GAUSSIAN, city, partitions=2, merges=True, sections={"key": {"field": "city", "shards": 2}}
         ),
         "own_latent": story(
             {"kind": "queue_models.visits:Visits", "field": "customers"}, visits, method="svi", **SERIAL

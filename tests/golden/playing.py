@@ -39,6 +39,8 @@ class Story(NamedTuple):
     """No worker has read these."""
     continued: list[Stage]
     """What is sent after the services have come back."""
+    merges: bool = False
+    """Whether workers make one increment of several minibatches, if they may; those of older stories never did."""
 
 
 class Player:
@@ -95,7 +97,7 @@ class Player:
         return driving.master(self._story.spec, self._bus, self._clock)
 
     def _worker(self, identity: str) -> Any:
-        return driving.worker(self._story.spec, self._bus, self._clock, identity)
+        return driving.worker(self._story.spec, self._bus, self._clock, identity, self._story.merges)
 
     def _send(self, stage: Stage) -> None:
         """One transaction, as `produce` does."""

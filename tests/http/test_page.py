@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Output
+from streaminfer.http.limits import Limits
 from streaminfer.http.page_files import page_files
 from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published
@@ -18,6 +20,7 @@ from streaminfer.wire import beats, measurements
 from streaminfer.wire.beats import Beat
 from tests.http.browsing import Visit, browser, visit
 from tests.http.site import SCRIPT, Site, by_city, counted, site_of
+from tests.http.test_streaming import listening
 
 pytestmark = pytest.mark.xdist_group("browser")
 LARGEST_PAGE = 200_000
@@ -62,7 +65,7 @@ def beat(site: Site, service: str, start: int, ready: bool = True) -> None:
 def everything(site: Site) -> None:
     """Each panel has something to show."""
     curve = np.array([[0.1, 0.12, 0.1], [0.5, 0.45, 0.5], [0.9, 0.95, 0.9]])
-    values = (Value("coverage", "rate", 0.61, 0.02), Value("ratio", "rate", 1.7, 0.1))
+    values = (Value("coverage", "rate", 0.61, 0.02), Value("shift", "rate", 0.7, 0.01), Value("ratio", "rate", 1.7))
     said = "The 95% interval of rate really holds 61%."
     measure(site, Measurement("coverage", "fail", said, "Use local: ep.", values=values))
     measure(site, Measurement("calibration", "good", "Predictions come true.", curves={"reliability": curve}))
@@ -139,6 +142,75 @@ def test_a_process_that_is_silent_or_was_restarted_is_shown(chromium: Any, own: 
         seen.wait("#flow", "silent")
 
 
+def test_what_a_reader_does_is_kept_when_numbers_change(chromium: Any, own: Site) -> None:
+    """Tables that are open stay open, and who is at a place with the keyboard stays there."""
+    with visit(chromium, at(own)) as seen:
+        seen.wait("#about", "10 events")
+        seen.page.locator("#flow summary").first.click()
+        seen.page.locator("#parameters .scroll").focus()
+        own.add(5, 6, 7, 8)
+        seen.wait("#about", "14 events")
+        seen.wait("#parameters", f"{own.ask(own.one).document['parameters']['rate']['mean']:.4g}")
+        assert seen.page.locator("#flow details[open] td").count() > 0
+        assert seen.page.evaluate("document.activeElement.closest('section').id") == "parameters"
+
+
+def test_beats_keep_telling_how_far_processes_are(chromium: Any, own: Site) -> None:
+    now = own.memory.now()
+    with visit(chromium, at(own)) as seen:
+        for behind in (7, 3):
+            put(
+                own,
+                "health",
+                *beats.encode(Beat("up", "up-0", now, "host", True, {"behind": behind}, own.memory.now())),
+            )
+            seen.wait("#flow", f"{behind} positions of the data are not in the posterior yet")
+
+
+def test_a_clock_that_is_wrong_does_not_make_the_posterior_old(chromium: Any, own: Site) -> None:
+    said = []
+    for year in (None, "2040-01-01", "2001-01-01"):
+        with visit(chromium, "about:blank") as seen:
+            if year is not None:
+                seen.page.clock.set_fixed_time(year)
+            seen.page.goto(at(own))
+            seen.wait("#freshness", "days ago")  # the clock of the simulated bus began long ago
+            said.append(int(seen.text("#freshness").split()[2]))
+    assert max(said) - min(said) <= 1
+
+
+def test_a_stream_that_was_refused_is_asked_for_again(chromium: Any) -> None:
+    """A browser gives up if the answer is not a stream, as when there are too many."""
+    with (
+        site_of(counted(), limits=Limits(streams=1)) as site,
+        listening(site) as first,
+        visit(chromium, at(site)) as seen,
+    ):
+        first.next("services")
+        seen.wait("#parameters", "rate")
+        seen.page.wait_for_event("response", lambda answer: answer.url.endswith("/events") and answer.status == 503)
+        first.connection.shutdown(socket.SHUT_RDWR)
+        seen.page.wait_for_event("response", lambda answer: answer.url.endswith("/events") and answer.status == 200)
+        site.add(5, 6, 7, 8)
+        seen.wait("#about", "14 events")
+
+
+def test_a_page_that_is_signed_out_can_sign_in_again(chromium: Any) -> None:
+    with site_of(counted(), TOKEN) as site, visit(chromium, at(site)) as seen:
+        sign_in(seen)
+        seen.page.context.clear_cookies()
+        site.add(5, 6, 7, 8)
+        sign_in(seen)
+        seen.wait("#about", "14 events")
+
+
+def sign_in(seen: Visit) -> None:
+    seen.wait("#main", "Sign in")
+    seen.page.locator("input[name=token]").press_sequentially(TOKEN, delay=60)
+    seen.page.press("input[name=token]", "Enter")
+    seen.wait("#parameters", "rate")
+
+
 def test_a_monitor_that_is_gone_is_told(chromium: Any) -> None:
     with site_of(counted()) as site:
         seen = Visit(chromium.new_page(), at(site))
@@ -149,10 +221,7 @@ def test_a_monitor_that_is_gone_is_told(chromium: Any) -> None:
 
 def test_the_page_signs_in_with_the_token(chromium: Any) -> None:
     with site_of(counted(), TOKEN) as site, visit(chromium, at(site)) as seen:
-        seen.wait("#main", "Sign in")
-        seen.page.fill("input[name=token]", TOKEN)
-        seen.page.press("input[name=token]", "Enter")
-        seen.wait("#parameters", "rate")
+        sign_in(seen)
         assert seen.page.evaluate("document.cookie") == ""
 
 

@@ -20,7 +20,11 @@ from tests.http.test_page import measure
 @pytest.fixture(scope="module")
 def measured() -> Site:
     with site_of(counted()) as site:
-        values = (Value("coverage", "rate", 0.61, 0.02),)
+        values = (
+            Value("coverage", "rate", 0.61, 0.02),
+            Value("shift", "rate", -0.5, 0.01),
+            Value("ratio", "rate", 1.7),
+        )
         measure(
             site, Measurement("coverage", "fail", "The interval of rate really holds 61%.", "Draw more.", values=values)
         )
@@ -39,7 +43,11 @@ def test_a_report_has_what_the_dashboard_has(measured: Site) -> None:
     assert "61%" in page
     assert "Draw more." in page
     assert "As it should be." in page
-    assert [each.title for each in made][:2] == ["Can this posterior be trusted?", "Parameters"]
+    titles = [each.title for each in made]
+    assert (titles[:2], titles[-1]) == (["Can this posterior be trusted?", "Parameters"], "Where the error comes from")
+    assert made[-1].tables[0].rows == (("rate", "0.5", "0.02", "1.7", "bias"),)
+    (pit,) = next(each.figures for each in made if each.title == "Calibration")
+    assert [list(line.values) for line in pit.lines] == [[0.1, 0.45, 0.9], [0.0, 0.5, 1.0]], "and its diagonal"
     assert "<script" not in page
     assert not re.search(r'(src|href)="', page)
 
@@ -70,6 +78,15 @@ def test_points_are_where_their_numbers_are() -> None:
     found = np.array([[float(x) for x in each.split(",")] for each in points.split()])
     np.testing.assert_allclose(found[1], found[[0, 2]].mean(axis=0), atol=0.11)
     assert found[0, 1] > found[2, 1], "larger is higher"
+
+
+def test_one_version_has_its_interval_and_a_minute_around_it() -> None:
+    figure = Figure("one", [1.8e9], (Line("mean", [3.0]),), ([2.0], [4.0]), is_time=True)
+    picture = svg.drawn(figure)
+    assert picture.count('<line class="line"') == 1
+    assert re.findall(r">(\d\d:\d\d:\d\d)<", picture) == [
+        "07:59:30", "07:59:45", "08:00:00", "08:00:15", "08:00:30"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3e-9, 4e-9), (1e8, 1e8 + 30), (-5.0, 1e4)])

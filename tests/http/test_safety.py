@@ -208,6 +208,24 @@ def test_endless_headers_are_refused(site: Site) -> None:
     assert b"431 " in raw(site, b"GET / HTTP/1.1\r\nHost: localhost\r\n", *pieces)
 
 
+def test_endless_headers_after_a_body_are_refused(hasty: Site) -> None:
+    """The trailers of a body in chunks count as its bytes."""
+    head = (
+        f"POST {hasty.one}/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+    )
+    pieces = [b"".join(b"x-%d-%d: %s\r\n" % (i, j, b"y" * 1000) for j in range(100)) for i in range(40)]
+    assert b"413 " in raw(hasty, head.encode(), *pieces)
+
+
+def test_empty_lines_do_not_hold_a_connection(hasty: Site) -> None:
+    """They may come before a request, but a request must come whole in time after them."""
+    begun = time.monotonic()
+    answer = raw(hasty, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", *[b"\r\n"] * 160, pause=0.05)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"408 " in answer
+    assert time.monotonic() - begun < 20
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -117,6 +117,11 @@ def test_streams_are_counted() -> None:
         assert time.monotonic() < end, "streams that ended still count"
 
 
+def test_the_head_of_a_stream_holds_nothing(site: Site) -> None:
+    answer = site.ask(f"{site.one}/events", "HEAD")
+    assert (answer.status, answer.kind) == (200, "text/event-stream; charset=utf-8")
+
+
 def _status(site: Site, path: str) -> bytes:
     """The beginning of an answer whose end is not waited for."""
     with site.connect() as connection:

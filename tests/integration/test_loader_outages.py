@@ -13,11 +13,17 @@ from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output, Unavailable
 from streaminfer.bus.sqlite.writer import SqliteWriter
 from streaminfer.runtime import names
+from streaminfer.runtime.loading import produce
 from streaminfer.runtime.loading.produce import Loader
 from streaminfer.spec.load import parse_spec
 from tests.contracts.bus_harness import read_all
 
 ROWS = 2500  # three batches and the commit of the end
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce, "BATCH_RECORDS", 1000)
 
 
 def _full(bus: EmbeddedBus, pages: int) -> None:

@@ -11,7 +11,7 @@ from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.spec import Spec, parse_spec
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from tests.runtime.rig import Rig
 
 Rows = list[dict[str, Any]]
@@ -61,7 +61,7 @@ class WordRig(Rig):
         assert found is not None
         return found
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ShardRows]:
         shards = Shards(self.spec, self.bus, rows=rows_of(self.spec))
         shards.catch_up()
         blocks = shards.blocks

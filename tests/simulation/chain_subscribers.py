@@ -19,7 +19,7 @@ from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Spans, Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire.draws import Assembler, Place
+from streaminfer.wire.draws import Assembler, RecordKey
 from tests.simulation.subscribers import Wrong
 from tests.simulation.undisturbed import Undisturbed
 
@@ -116,7 +116,7 @@ class ChainSubscriber:
         if segment > self._reached[unit][0] - 1:
             raise Wrong(f"unit {unit}: {key!r} is removed, and the chain was in segment {self._reached[unit][0]}")
 
-    def _check_draws(self, unit: int, place: Place, draws: Draws) -> None:
+    def _check_draws(self, unit: int, place: RecordKey, draws: Draws) -> None:
         segment, step, n_drawn, phase = self._reached[unit]
         if draws.segment != segment:
             if draws.segment != segment + 1 or phase != "done":

@@ -9,9 +9,10 @@ from streaminfer.runtime import names
 from streaminfer.runtime.folding.master import Master
 from streaminfer.runtime.folding.restoring import Restored
 from streaminfer.runtime.folding.shard import Shard
+from streaminfer.runtime.learning.learner import Learned
 from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.owning.owner import Owner
-from streaminfer.runtime.reading.tape import Tape
+from streaminfer.runtime.reading.tape import Minibatch, Tape
 from streaminfer.variational.increment import Increment
 from streaminfer.variational.snapshot import Snapshot
 from tests.made import changed
@@ -28,9 +29,10 @@ class _WithShard(Master):
 
 
 class _NoFrontierShard(Shard):
-    def _fold(self, increment: Increment) -> None:
-        anywhere = self.snapshot.frontier.positions.get(increment.provenance.partition, increment.provenance.begin)
-        super()._fold(changed(increment, begin=anywhere, end=max(anywhere, increment.provenance.end)))
+    def _fold(self, found: Sequence[Increment]) -> None:
+        for increment in found:
+            begin = self.snapshot.frontier.positions.get(increment.provenance.partition, increment.provenance.begin)
+            super()._fold([changed(increment, begin=begin, end=max(begin, increment.provenance.end))])
 
 
 class NoFrontierCheck(_WithShard):
@@ -86,9 +88,20 @@ class ResumesFromGroupOffsets(Worker):
         tape.reached(shards[0].frontier.positions[tape.partition.index])
 
 
+class LeavesAHole(Worker):
+    """Makes one increment of several minibatches, and learns from all but the second."""
+
+    def _learn(self, batch: Minibatch) -> list[Learned]:
+        minibatch = self._spec.inference.minibatch
+        begin = (batch.begin // minibatch + 1) * minibatch
+        left = [record for record in batch.records if not begin <= record.offset < begin + minibatch]
+        return super()._learn(batch._replace(records=left))
+
+
 PLANTED: dict[str, Callable[[], Services]] = {
     "no frontier check": lambda: Services(master=NoFrontierCheck),
     "restore before fencing": lambda: Services(master=RestoreBeforeFencing),
     "snapshot without its frontier": lambda: Services(master=SnapshotWithoutItsFrontier),
     "worker resuming from group offsets": lambda: Services(worker=ResumesFromGroupOffsets),
+    "a hole in merged minibatches": lambda: Services(worker=LeavesAHole),
 }

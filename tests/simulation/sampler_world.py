@@ -33,11 +33,11 @@ from tests.simulation.world import MASTER_METRICS, METRICS_REGISTRY, SESSION, Ch
 
 FIRST, EVENTS = 12, 40
 """Events before the first turn, and in the end: by growth they make two segments or three."""
-THIN = {"mh": 2, "gibbs": 1, "sgld": 24, "subsampled_mh": 24, "flymc": 8}
+THIN = {"mh": 2, "gibbs": 1, "sgld": 24, "subsampled_mh": 24, "poisson_mh": 256, "flymc": 8}
 """Steps from one draw to the next of the methods that are simulated: some draws for each block."""
 BERNOULLI = {"kind": "bernoulli", "field": "x"}
 LOGISTIC = {"kind": "logistic_regression", "features": ["x"], "target": "y"}
-"""Its events can be bright."""
+"""Its events can be bright, and have bounds."""
 SAMPLER_METRICS = SamplerMetrics(METRICS_REGISTRY, "simulation")
 
 
@@ -210,13 +210,14 @@ def _spec(rng: random.Random) -> Spec:
     }
     if method == "sgld":
         inference |= {"minibatch": 4, "step": {"size": 0.1}, "batches": rng.choice(["random", "shuffled"])}
+        inference["correct"] = rng.choice([None, {"rule": "t", "error": 0.2}])
     if method == "subsampled_mh":
         inference |= {"minibatch": 4, "test": {"rule": "t", "error": rng.choice([0.01, 0.2])}}
     return parse_spec(
         {
             "name": "simulated",
             "data": {"partitions": rng.randint(1, 2)},
-            "model": LOGISTIC if method == "flymc" else BERNOULLI,
+            "model": LOGISTIC if method in {"poisson_mh", "flymc"} else BERNOULLI,
             "inference": inference,
         }
     )

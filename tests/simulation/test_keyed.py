@@ -60,15 +60,12 @@ class KeyLost(Master):
 
 
 class _CleanTooEarly(Shard):
-    def _fold(self, increment: Increment) -> None:
-        super()._fold(increment)
-        row = (
-            self.table.rows.rows.get(increment.payload.keys.labels[0])
-            if increment.payload.keys and increment.payload.keys.labels
-            else None
-        )
-        if row is not None:
-            self.table.rows.dirty[row] = False
+    def _fold(self, found: Sequence[Increment]) -> None:
+        super()._fold(found)
+        for keys in (increment.payload.keys for increment in found):
+            row = self.table.rows.rows.get(keys.labels[0]) if keys and keys.labels else None
+            if row is not None:
+                self.table.rows.dirty[row] = False
 
 
 class RowNotPublished(Master):

@@ -45,7 +45,7 @@ BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS]
 def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
-    expected |= {"only_with", "earlier"} & row.keys()
+    expected |= {"only_with", "earlier", "describers"} & row.keys()
     assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", "combine", *METHODS}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard", "unit", "one"}
@@ -56,10 +56,10 @@ def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
 
 @BY_NAME
 def test_writers_and_readers_are_services_and_commands(row: dict[str, Any]) -> None:
-    known = set(ROLES) | set(COMMANDS)
+    known = set(ROLES) | set(COMMANDS) | {"subscribe"}
     assert row["writers"]
     assert row["readers"]
-    assert set(row["writers"]) | set(row["readers"]) <= known
+    assert {*row["writers"], *row["readers"], *row.get("describers", [])} <= known
 
 
 def test_names_and_schema_ids_are_unique() -> None:

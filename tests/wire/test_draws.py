@@ -13,7 +13,7 @@ from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.units import Unit
 from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.draws import Assembler, Place, Received, place_of
+from streaminfer.wire.draws import Assembler, Received, RecordKey, place_of
 from streaminfer.wire.errors import BadFrame, BadValue, WireError
 from tests.wire.chain_messages import FRONTIER, SIZE, UNIT, draws, draws_record, tightest
 from tests.wire.messages import FINGERPRINT
@@ -63,7 +63,7 @@ def test_a_block_round_trips(changes: dict[str, Any], max_bytes: int) -> None:
     *before, last = received(given, max_bytes)
     assert before == [None] * len(before)
     assert last is not None
-    assert last.place == Place(5, 4, 9)
+    assert last.place == RecordKey(5, 4, 9)
     same(last.draws, given)
 
 
@@ -111,9 +111,9 @@ def test_more_parts_than_there_may_be_are_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "place"),
     [
-        (b"5/4/9", Place(5, 4, 9)),
-        (b"0/0/0", Place(0, 0, 0)),
-        (b"5/4/9/12", Place(5, 4, 9, 12)),
+        (b"5/4/9", RecordKey(5, 4, 9)),
+        (b"0/0/0", RecordKey(0, 0, 0)),
+        (b"5/4/9/12", RecordKey(5, 4, 9, 12)),
         (b"5/4/9/0", None),
         (b"5/4", None),
         (b"5/4/9/", None),
@@ -129,7 +129,7 @@ def test_more_parts_than_there_may_be_are_refused() -> None:
         (None, None),
     ],
 )
-def test_keys(key: bytes | None, place: Place | None) -> None:
+def test_keys(key: bytes | None, place: RecordKey | None) -> None:
     assert place_of(key) == place
     assert place is None or place.key == key
 
@@ -262,7 +262,7 @@ def test_a_tombstone_takes_an_unfinished_block_away() -> None:
     records = _parts()
     held = assembler()
     held.add(*records[0])
-    assert held.add(Place(5, 3, 9).key, None) is None
+    assert held.add(RecordKey(5, 3, 9).key, None) is None
     assert held.add(records[0][0], None) is None
     assert [held.add(*each) for each in records[1:]] == [None] * (len(records) - 1)
 

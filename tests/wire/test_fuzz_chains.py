@@ -50,7 +50,7 @@ def test_snapshots_of_draws_mutated(messages: list[bytes]) -> None:
 DRAWS = [
     data for size in (1 << 20, test_draws.TIGHT + 24) for _, data in draws.encode(chain_messages.draws(), 5, 9, size)
 ]
-DRAWS_KEYS = [draws.Place(5, 4, 9, part).key for part in range(3)]
+DRAWS_KEYS = [draws.RecordKey(5, 4, 9, part).key for part in range(3)]
 
 
 def _add_draws(messages: list[bytes]) -> None:

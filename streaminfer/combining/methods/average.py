@@ -1,7 +1,7 @@
-"""Weighted averages of draws, one of each subposterior (Scott et al. 2016; seed, "Weighted averaging").
+"""Weighted averages of draws, one of each subposterior (Scott et al. 2016; Angelino, Johnson and Adams 2016).
 
 theta_t = sum_j W_j theta_jt. Full weights are W_j = Sigma S_j^-1 with Sigma = (sum_j S_j^-1)^-1, exact for Gaussian
-subposteriors. The seed adds the prior's precision once more, though subposteriors already have their share of it.
+subposteriors. Angelino et al. add the prior's precision once more, though subposteriors have their share of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The product of Gaussians fitted to the subposteriors (Neiswanger, Wang and Xing 2014; seed, "fits to Gaussians")."""
+"""The product of Gaussians fitted to the subposteriors (Neiswanger, Wang and Xing 2014)."""
 
 from __future__ import annotations
 

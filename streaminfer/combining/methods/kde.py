@@ -1,4 +1,4 @@
-"""The product of kernel density estimates (Neiswanger, Wang and Xing 2014; seed, "Subposterior density estimation").
+"""The product of kernel density estimates (Neiswanger, Wang and Xing 2014).
 
 The kernel of part j is N(0, h^2 S_j) with its own covariance S_j: nothing depends on the units of parameters, and a
 product of Gaussian parts has the right mean and (1 + h^2) times the right covariance.

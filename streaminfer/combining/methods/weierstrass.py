@@ -1,4 +1,4 @@
-"""Weierstrass Gibbs refinement (Wang and Dunson 2013; seed, "Weierstrass Gibbs sampling").
+"""Weierstrass Gibbs refinement (Wang and Dunson 2013).
 
 Every subposterior has a copy xi_j of theta with a Gaussian of variance h^2 around it. In turn xi_j is drawn from
 N(xi_j | theta, h^2) f_j(xi_j), and theta from N(mean of xi, h^2 / J). Many chains start at draws of the average and run

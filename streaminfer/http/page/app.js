@@ -1,6 +1,6 @@
 // The page: one section for each question, filled again when the monitor says that something has changed.
 
-import { ask, base, perhaps, Refused } from "./api.js";
+import { ask, base, now, perhaps, Refused } from "./api.js";
 import { el, fill } from "./dom.js";
 import { ago, plural } from "./format.js";
 import { calibration } from "./panels/calibration.js";
@@ -17,6 +17,7 @@ import { verdict } from "./panels/verdict.js";
 const PANELS = [verdict, parameters, intervals, score, calibration, computed, flow, letters, keys, picture];
 const LOST_AFTER = 15000;
 const AGAIN = 250;
+const BEATS = 5; // seconds: so often processes say how far they are
 
 const state = { name: null, about: null, document: null, history: null, verdict: null, metrics: [], services: [], letters: null, open: new Set() };
 const LOADS = {
@@ -40,6 +41,8 @@ let panels = [];
 let heard = Date.now();
 const due = new Set();
 let busy = false;
+let seconds = 0;
+const timers = [];
 
 function show() {
   const counted = state.document ? plural(state.document.n_events, "event") : "no posterior yet";
@@ -61,14 +64,18 @@ async function refresh() {
     show();
   } catch (error) {
     parts.forEach((part) => due.add(part));
-    if (error instanceof Refused && error.status === 401) return signIn();
-    lost(error.message);
+    failed(error);
   } finally {
     busy = false;
   }
 }
 
 const want = (part) => [part, ...(ALSO[part] ?? [])].forEach((each) => due.add(each));
+
+function failed(error) {
+  if (error instanceof Refused && error.status === 401) signIn();
+  else lost(error.message);
+}
 
 function lost(why) {
   const banner = document.getElementById("banner");
@@ -84,18 +91,23 @@ function contact() {
 function listen() {
   const source = new EventSource(`${base(state.name)}/events`);
   for (const part of Object.keys(LOADS)) source.addEventListener(part, () => { contact(); want(part); });
-  source.onopen = () => { contact(); Object.keys(LOADS).forEach(want); };
-  source.onerror = () => { if (Date.now() - heard > 3000) lost("the stream ended"); };
+  source.onopen = () => { contact(); state.metrics = []; Object.keys(LOADS).forEach(want); };
+  source.onerror = () => {
+    if (source.readyState === EventSource.CLOSED && timers.length) setTimeout(listen, 2000); // a browser never asks again if it was refused
+    if (Date.now() - heard > 3000) lost("the stream ended");
+  };
 }
 
-// Says once a second how old the posterior is.
+// Says once a second how old the posterior is; who lives is asked at every beat.
 function tick() {
   const made = state.document ? Date.parse(state.document.created_at) : null;
-  fill(document.getElementById("freshness"), made === null ? "no update yet" : `last update ${ago(Date.now() - made)}`);
-  if (Date.now() - heard > LOST_AFTER) perhaps("v1/posteriors").then(contact, (error) => lost(error.message));
+  fill(document.getElementById("freshness"), made === null ? "no update yet" : `last update ${ago(now() - made)}`);
+  if (seconds++ % BEATS === 0) due.add("services");
+  if (Date.now() - heard > LOST_AFTER) perhaps("v1/posteriors").then(contact, failed);
 }
 
 function signIn() {
+  timers.splice(0).forEach(clearInterval);
   fill(document.getElementById("main"), el("section", { "aria-labelledby": "sign-in" },
     el("h2", { id: "sign-in" }, "Sign in"),
     el("p", { class: "why" }, "This monitor needs the token that is set as STREAMINFER_HTTP_TOKEN where it runs."),
@@ -107,9 +119,8 @@ function signIn() {
 async function start() {
   let found;
   try { found = (await ask("v1/posteriors")).posteriors; } catch (error) {
-    if (error instanceof Refused && error.status === 401) return signIn();
-    lost(error.message);
-    return setTimeout(start, 2000);
+    failed(error);
+    return error.status === 401 ? null : setTimeout(start, 2000);
   }
   const wanted = new URLSearchParams(location.search).get("posterior");
   state.about = found.find((each) => each.name === wanted) ?? found[0];
@@ -120,8 +131,7 @@ async function start() {
   await refresh();
   tick();
   listen();
-  setInterval(refresh, AGAIN);
-  setInterval(tick, 1000);
+  timers.push(setInterval(refresh, AGAIN), setInterval(tick, 1000));
 }
 
 function chooser(found) {

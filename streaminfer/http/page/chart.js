@@ -6,7 +6,12 @@ import { number } from "./format.js";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const HEIGHT = 220;
 const MOST_ROWS = 200;
+const DAY = 86400;
 const FEW = 40; // points that are shown as points, too: a line through one is not to be seen
+
+// Times are UTC, as everywhere else.
+const utc = (seconds, from, to) => new Date(1000 * seconds).toISOString().slice(from, to).replace("T", " ");
+const clock = (_plot, ticks, _axis, _space, apart) => ticks.map((tick) => (apart >= DAY ? utc(tick, 5, 10) : utc(tick, 11, apart < 60 ? 19 : 16)));
 
 // Around all points; a single one is in the middle, a minute of time or one of its own size around it.
 function range(isTime) {
@@ -58,12 +63,13 @@ export class Chart {
     const { series, bands, x, size } = this.options;
     this.plot = new uPlot({
       width: this.place.clientWidth, height: size, cursor: { drag: { x: false, y: false } },
+      tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
       scales: { x: { time: Boolean(x.time), range: range(x.time) } },
-      axes: [{ ...axis, label: x.label, labelSize: x.label ? 18 : undefined },
+      axes: [{ ...axis, label: x.label, labelSize: x.label ? 18 : undefined, ...(x.time ? { values: clock } : {}) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => number(tick, 5)) }],
-      series: [{ label: x.label || (x.time ? "time" : "x") }, ...series.map((each) => ({
+      series: [{ label: this.axis(), value: (_, value) => (value === null ? "–" : this.at(value)) }, ...series.map((each) => ({
         label: each.label, stroke: colour(each.colour || "--blue"), width: each.points ? 0 : each.width ?? 2,
-        dash: each.dash, points: { show: each.points || this.data[0].length < FEW, size: 5, fill: colour(each.colour || "--blue") },
+        dash: each.dash, points: { show: each.points || (!each.dash && this.data[0].length < FEW), size: 5, fill: colour(each.colour || "--blue") },
         value: (_, value) => number(value), spanGaps: false,
       }))],
       bands: bands.map((pair) => ({ series: pair, fill: colour("--band") })),
@@ -77,6 +83,10 @@ export class Chart {
     if (x.length !== 1 || !this.options.x.time) return this.data;
     return [[x[0] - 30, x[0], x[0] + 30], ...columns.map((column) => [null, column[0], null])];
   }
+
+  axis() { return this.options.x.label || (this.options.x.time ? "time (UTC)" : "x"); }
+
+  at(x) { return this.options.x.time ? utc(x, 0, 19) : number(x); }
 
   // Vertical lines at some x, each with a word.
   mark(plot) {
@@ -102,9 +112,8 @@ export class Chart {
   tell() {
     const [x, ...columns] = this.data ?? [[]];
     const shown = x.map((_, i) => i).reverse().slice(0, MOST_ROWS);
-    const first = (value) => (this.options.x.time ? new Date(1000 * value).toISOString().slice(0, 19).replace("T", " ") : number(value));
-    const heads = [this.options.x.label || (this.options.x.time ? "time (UTC)" : "x"), ...this.options.series.map((each) => each.label)];
-    fill(this.behind, table(heads, shown.map((i) => [first(x[i]), ...columns.map((column) => number(column[i]))]),
+    const heads = [this.axis(), ...this.options.series.map((each) => each.label)];
+    fill(this.behind, table(heads, shown.map((i) => [this.at(x[i]), ...columns.map((column) => number(column[i]))]),
       { caption: `${this.name}${x.length > MOST_ROWS ? ` (the last ${MOST_ROWS} of ${x.length})` : ""}`, numbers: heads.map((_, i) => i).slice(1) }));
   }
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from streaminfer.http.report.figures import Figure, Line, Mark
-from streaminfer.measuring.measurement import Measurement
+from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.verdict import Verdict
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.monitoring.memory.history import HALF_WIDTH
@@ -15,9 +16,13 @@ from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.sampling import flat
 from streaminfer.wire.snapshots import iso
 
+DIAGONAL: Final = frozenset({"pit"})
+"""Curves that should be their diagonal."""
 MOST_ROWS: Final = 200
+SMALL: Final = 0.1
+"""Posterior sds: an interval that is off by less still holds 95%."""
 MOST_CURVES: Final = 12
-CALIBRATION: Final = frozenset({"calibration"})
+CALIBRATION: Final = frozenset({"calibration", "movement"})
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ def sections(memory: Memory, verdict: Verdict) -> list[Section]:
         _checks("Is it computed right?", "Measured against the exact density of the same events.", newest, None),
         _flow(memory, found),
         _letters(memory),
+        _picture(newest.get("coverage"), newest.get("draws")),
     ]
     return [each for each in made if each.lines or each.tables or each.figures]
 
@@ -141,6 +147,8 @@ def _curves(found: Measurement) -> Iterator[Figure]:
                 Line(f"{name} {i}" if curve.shape[1] > 2 else name, ordered[:, i].tolist(), dashed=i > 1)
                 for i in range(1, curve.shape[1])
             )
+            if name in DIAGONAL:
+                lines = (*lines, Line("as it should be", ordered[:, 0].tolist(), dashed=True))
             yield Figure(f"{found.check}: {name.replace('_', ' ')}", ordered[:, 0].tolist(), lines)
 
 
@@ -149,11 +157,11 @@ def _flow(memory: Memory, found: PosteriorSnapshot | None) -> Section:
         (each["service"], each["instance"], each["state"], str(each["restarts"]), each["last_beat_at"])
         for each in memory.services.documents(memory.now())
     )
-    lines = (
-        ()
-        if found is None
-        else (f"version {found.version} of {iso(found.snapshot.created_at)}, {found.n_events:,} events",)
-    )
+    lines: tuple[str, ...] = ()
+    if found is not None:
+        counts = found.snapshot.counts
+        keys = f", {counts.n_keys:,} keys" if found.spec.key is not None else ""
+        lines = (f"version {found.version} of {iso(found.snapshot.created_at)}, {found.n_events:,} events{keys}",)
     heads = ("service", "instance", "state", "restarts", "last sign of life")
     return Section(
         "Flow", "Which processes ran, and when they were last heard of.", lines, (Table(heads, rows),) if rows else ()
@@ -161,7 +169,33 @@ def _flow(memory: Memory, found: PosteriorSnapshot | None) -> Section:
 
 
 def _letters(memory: Memory) -> Section:
-    listed, _ = memory.letters.page(None, 20)
+    listed, _ = memory.dead_letters.page(None, 20)
     rows = tuple((f"{each['topic']}-{each['partition']}", str(each["offset"]), each["reason"]) for each in listed)
     tables = (Table(("partition", "offset", "reason"), rows),) if rows else ()
     return Section("Dead letters", "Events that could not be read, newest first.", (), tables)
+
+
+def _picture(coverage: Measurement | None, draws: Measurement | None) -> Section:
+    """How far each mean is off, and how much of it chance explains: that of the draws, and of what was measured."""
+    why = (
+        "How far each mean is from the true posterior's, in posterior standard deviations. What chance explains falls "
+        "with more draws; bias does not."
+    )
+    found = {name: _of(coverage, name) for name in ("shift", "ratio")}
+    effective = _of(draws, "ess_bulk")
+    rows = []
+    for name, shift in sorted(found["shift"].items(), key=lambda each: -abs(each[1].value or 0.0)):
+        if shift.value is None:
+            continue
+        worth, ratio = effective.get(name), found["ratio"].get(name)
+        drawn = worth.value**-0.5 if worth is not None and worth.value else 0.0
+        off, chance = abs(shift.value), HALF_WIDTH * math.hypot(shift.se or 0.0, drawn)
+        mostly = "small" if off <= SMALL else "chance" if off <= chance else "bias"
+        rows.append((name, f"{off:.2g}", f"{chance:.2g}", _number(None if ratio is None else ratio.value), mostly))
+    heads = ("parameter", "mean is off by", "chance explains up to", "true sd / sd", "mostly")
+    return Section("Where the error comes from", why, (), (Table(heads, tuple(rows[:MOST_ROWS])),) if rows else ())
+
+
+def _of(found: Measurement | None, name: str) -> dict[str, Value]:
+    """The values of one name, by coordinate."""
+    return {} if found is None else {each.coordinate: each for each in found.values if each.name == name}

@@ -20,7 +20,8 @@ h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:1.5rem 0 0}p{margin:.25
 th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;border-bottom:1px solid var(--line)}
 td{overflow-wrap:anywhere}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:0 1.5rem}
-figure{margin:.6rem 0}figcaption{font-weight:600;font-size:.95rem}svg{width:100%;height:auto;font-size:11px}
+figure{margin:.6rem 0;max-width:36rem}figcaption{font-weight:600;font-size:.95rem}
+svg{width:100%;height:auto;font-size:11px}
 svg text{fill:var(--soft)}.rule{stroke:var(--line)}.line{stroke:var(--blue);stroke-width:2;fill:none}
 .dashed{stroke-dasharray:6 4;stroke:var(--soft)}.point,.band{fill:var(--blue)}.band{opacity:.2}
 line.mark{stroke:var(--fail);stroke-dasharray:4 4}text.mark{fill:var(--fail)}

@@ -13,13 +13,16 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.sampling import flat
 
 MOST: Final = 12
-DRAWS: Final = 4000
+DRAWS: Final = 20_000
+MOST_NUMBERS: Final = 20_000_000
+"""Of all draws: a posterior with many numbers gets fewer draws."""
 POINTS: Final = 120
 
 
 def figures(found: PosteriorSnapshot, seed: int = 0) -> list[Figure]:
     """One for each of the first numbers; topics have too many to draw."""
-    drawn = found.sample(np.random.default_rng(seed), DRAWS)
+    size = max(1, sum(each.mean.size for each in found.moments.values()))
+    drawn = found.sample(np.random.default_rng(seed), max(100, min(DRAWS, MOST_NUMBERS // size)))
     shapes = {name: values.shape[1:] for name, values in drawn.items()}
     named = flat.names(shapes, found.spec.model.labels)
     return [

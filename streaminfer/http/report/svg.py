@@ -12,6 +12,8 @@ from streaminfer.http.report.figures import Figure, Numbers
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 240, 70, 12, 12, 40
 TICKS: Final = 5
+SPANS: Final = (2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 14_400.0, 43_200.0)
+"""Seconds between two ticks of a clock."""
 STYLE: Final = (
     ".rule{stroke:#ddd}.line{stroke:#1f5fa8;stroke-width:2;fill:none}.dashed{stroke-dasharray:6 4;stroke:#888}"
     ".point{fill:#1f5fa8}.band{fill:#1f5fa8;opacity:.2}line.mark{stroke:#b3261e;stroke-dasharray:4 4}"
@@ -37,7 +39,7 @@ def drawn(figure: Figure) -> str:
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(figure.name, quote=True)}">'
     if not heights or not figure.x:
         return f'{head}<text x="{LEFT}" y="{HEIGHT // 2}">no numbers yet</text></svg>'
-    frame = Frame(_room(min(figure.x), max(figure.x)), _room(min(heights), max(heights)))
+    frame = Frame(_room(min(figure.x), max(figure.x), figure.is_time), _room(min(heights), max(heights)))
     parts = [head, *_axes(figure, frame)]
     if figure.band is not None:
         parts.append(_band(figure, frame))
@@ -67,17 +69,20 @@ def sheet(title: str, figures: Sequence[Figure], columns: int = 2) -> str:
     return "".join((*parts, "</svg>\n"))
 
 
-def _room(low: float, high: float) -> tuple[float, float]:
-    """A little more than all, and something around a single number."""
-    room = 0.05 * (high - low) if high > low else max(0.05 * abs(low), 1e-12)
+def _room(low: float, high: float, is_time: bool = False) -> tuple[float, float]:
+    """A little more than all, and something around a single number: half a minute if it is a time."""
+    alone = 30.0 if is_time else max(0.05 * abs(low), 1e-12)
+    room = 0.05 * (high - low) if high > low else alone
     return low - room, high + room
 
 
-def ticks(low: float, high: float, count: int = TICKS) -> list[float]:
+def ticks(low: float, high: float, count: int = TICKS, is_time: bool = False) -> list[float]:
     """Round numbers between two others."""
     raw = (high - low) / count
     size = 10.0 ** math.floor(math.log10(raw))
     step = size * next(each for each in (1, 2, 5, 10) if each * size >= raw)
+    if is_time and raw > 1:
+        step = next((each for each in SPANS if each >= raw), 86_400.0 * math.ceil(raw / 86_400))
     first = math.ceil(low / step)
     return [i * step for i in range(first, math.floor(high / step) + 1)]
 
@@ -89,7 +94,7 @@ def _axes(figure: Figure, frame: Frame) -> list[str]:
         parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.6g}</text>')
     said: Callable[[float], str] = _clock(frame.x) if figure.is_time else lambda value: f"{value:.6g}"
-    for value in ticks(*frame.x, count=4):
+    for value in ticks(*frame.x, count=4, is_time=figure.is_time):
         x, _ = frame.at(value, frame.y[0])
         parts.append(
             f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{said(value)}</text>'
@@ -129,6 +134,9 @@ def _line(xs: Sequence[float], ys: Numbers, frame: Frame, dashed: bool) -> str:
 def _band(figure: Figure, frame: Frame) -> str:
     lower, upper = figure.band or ((), ())
     known = [(x, a, b) for x, a, b in zip(figure.x, lower, upper, strict=True) if a is not None and b is not None]
+    if len(known) == 1:  # a band without a width would not be seen
+        (x, low), (_, high) = frame.at(known[0][0], known[0][1]), frame.at(known[0][0], known[0][2])
+        return f'<line class="line" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
     around = [frame.at(x, b) for x, _, b in known] + [frame.at(x, a) for x, a, _ in reversed(known)]
     return f'<polygon class="band" points="{_points(around)}"/>'
 

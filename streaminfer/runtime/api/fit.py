@@ -28,7 +28,7 @@ from streaminfer.variational.forgetting import rules
 from streaminfer.variational.forgetting.reached import Reached, believe
 from streaminfer.variational.increment import Increment, Provenance
 from streaminfer.variational.lda.posterior import posterior_of
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.methods import memoized
 from streaminfer.variational.snapshot import Snapshot
 
@@ -112,7 +112,7 @@ def _pass_over(spec: Spec, learning: Learning, shards: Sequence[Fitted], rows: R
         at = first.frontier.positions[0]
         own = memoized.held(first, 0, at)
         taken, reached = _taken(spec, batch, at, reached)
-        blocks = [Block(shard.table.rows, shard.table.snapshot) for shard in shards]
+        blocks = [ShardRows(shard.table.rows, shard.table.snapshot) for shard in shards]
         lessons = learning.learn(taken, blocks, first.frontier.epoch > 0, own)
         for shard, lesson in zip(shards, lessons, strict=True):
             _fold(spec, learning, shard, taken, lesson, at, at + len(batch))
@@ -146,7 +146,7 @@ def _single(spec: Spec, shards: Sequence[Fitted]) -> PosteriorSnapshot:
 
 
 def _words(spec: Spec, shards: Sequence[Fitted]) -> PosteriorSnapshot:
-    blocks = [Block(shard.table.rows, shard.table.snapshot) for shard in shards]
+    blocks = [ShardRows(shard.table.rows, shard.table.snapshot) for shard in shards]
     topics = posterior_of(lda_of(spec), spec.inference, blocks)
     return PosteriorSnapshot(spec, whole(spec, [block.snapshot for block in blocks]), topics=topics)
 

@@ -141,7 +141,7 @@ def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
         for letter in letters
         if letter.topic == data and 0 <= letter.partition < partitions and not letter.is_cut
     ]
-    with bus.writer(f"{spec.name}.dead-letters") as writer:
+    with bus.writer(names.dead_letters_writer(spec)) as writer:
         for i in range(0, len(mine), RETRY_BATCH):
             batch = mine[i : i + RETRY_BATCH]
             events = [Output(data, x.value, x.source_key, x.partition, x.headers) for x in batch]

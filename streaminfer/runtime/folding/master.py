@@ -42,6 +42,7 @@ class Master:
     ) -> None:
         self._schemas = schemas
         self._spec, self._bus, self._clock, self._metrics, self._wall = spec, bus, clock, metrics, wall
+        self._has_rows = kind_of(spec).has_rows
         self._member = bus.member(names.master_group(spec), [names.master_topic(spec)], instance)
         self._shards: dict[Partition, Shard] = {}
         self._restoring: dict[Partition, Shard] = {}
@@ -93,7 +94,7 @@ class Master:
             timeout = min(timeout, INTERVAL)
         wait = min((self._wait(shard) for shard in self._shards.values() if shard.dirty), default=timeout)
         try:
-            polled = self._member.poll(min(timeout, wait), STEP_ROWS if kind_of(self._spec).has_rows else STEP_RECORDS)
+            polled = self._member.poll(min(timeout, wait), STEP_ROWS if self._has_rows else STEP_RECORDS)
         except OutOfRange as error:
             self._skip_removed(error)
             return
@@ -103,11 +104,12 @@ class Master:
             shard = self._shards.get(part.partition)
             if shard is None:
                 continue
-            for record in part.records:
-                shard.take(record)
+            # With rows one by one: any of them may make a snapshot due.
+            for records in [(record,) for record in part.records] if self._has_rows else [part.records]:
+                shard.take(records)
                 alive.tell()
                 if shard.full:
-                    shard.passed(record.offset + 1)
+                    shard.passed(records[-1].offset + 1)
                     self._commit(shard)
             shard.passed(part.end)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -177,15 +177,18 @@ class Shard:
     def unpublished_events(self) -> int:
         return self.snapshot.n_events - self.published.n_events
 
-    def take(self, record: Record) -> None:
-        """Folds one record of the increments topic, or says in dead-letters why not."""
-        try:
-            increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
-            if increment is not None and self._is_of_this_spec(increment):
-                self._check_in_log(increment)
-                self._fold(increment)
-        except WireError as error:
-            self._bury(record, error)
+    def take(self, records: Sequence[Record]) -> None:
+        """Folds records of the increments topic, or says in dead-letters why not."""
+        found = []
+        for record in records:
+            try:
+                increment = self._parts.add(increments.decode(value_of(record), self._schemas, max_events(self._spec)))
+                if increment is not None and self._is_of_this_spec(increment):
+                    self._check_in_log(increment)
+                    found.append(increment)
+            except WireError as error:
+                self._bury(record, error)
+        self._fold(found)
 
     def passed(self, position: int) -> None:
         """Everything before `position` of the increments topic is dealt with."""
@@ -213,7 +216,22 @@ class Shard:
         if came.end > end:
             raise BadValue(f"end must not be beyond the {end} of {self._data}-{came.partition} ({came.end})")
 
-    def _fold(self, increment: Increment) -> None:
+    def _fold(self, found: Sequence[Increment]) -> None:
+        """All in one pass if that comes to the same, else one after the other."""
+        outcomes = self.table.fold_all(found) if len(found) > 1 else None
+        if outcomes is None:
+            outcomes = [self._fold_one(increment) for increment in found]
+        self._tell_uneven()
+        for increment, outcome in zip(found, outcomes, strict=True):
+            partition = increment.provenance.partition
+            self._metrics.outcome(outcome.value)
+            if outcome is Outcome.STALE_BASE:
+                self._retry[partition] = self.published.version + 1
+            elif outcome.moved:
+                self._retry.pop(partition, None)
+            self.urgent = self.urgent or not outcome.moved
+
+    def _fold_one(self, increment: Increment) -> Outcome:
         came, before = increment.provenance, self.snapshot
         fresh_from = self._retry.get(came.partition, self.published.version)
         # A version before this master's time may be any: its worker computes again on one that is known.
@@ -223,13 +241,7 @@ class Shard:
         except memoized.TooManyBatches as error:
             raise Fatal(f"{self._data}: {error}") from error
         self._tell_alarm(before)
-        self._tell_uneven()
-        self._metrics.outcome(outcome.value)
-        if outcome is Outcome.STALE_BASE:
-            self._retry[came.partition] = self.published.version + 1
-        elif outcome.moved:
-            self._retry.pop(came.partition, None)
-        self.urgent = self.urgent or not outcome.moved
+        return outcome
 
     def _tell_alarm(self, before: Snapshot) -> None:
         found = self.snapshot.drift

@@ -12,7 +12,7 @@ from streaminfer.runtime.following.rows import AllRows, NoRows, Rows
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.arena import Arena
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas
 
@@ -46,10 +46,10 @@ class Shards:
         """All shards as one; None until every one of them has a snapshot."""
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ShardRows]:
         """The snapshot of every shard with the rows that are kept, once all are there."""
         found = [
-            Block(NO_ROWS if each.rows.arena is None else each.rows.arena, each.snapshot)
+            ShardRows(NO_ROWS if each.rows.arena is None else each.rows.arena, each.snapshot)
             for each in self._followers
             if each.snapshot is not None
         ]

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 STEP_MINIBATCHES = 64
 """Minibatches read in one step: a step stays short, so leases, seek rules and a stop come in time."""
 STEP_RECORDS = 10_000
+"""Records read in one step, and of which one increment may be made."""
 CHECK_INTERVAL = 1.0
 """Seconds between checks that what was acknowledged is in the log, and between commits of group offsets."""
 SNAPSHOT_WAIT = 0.02
@@ -66,6 +67,7 @@ class Worker:
         self._topic = names.data_topic(spec)
         self._kind = kind_of(spec)
         self._tape_bytes = folding_of(spec).tape_bytes(spec)
+        self._most_merged = self.most_merged(spec)
         self._layout = table_of(spec).layout
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows_of(spec, schemas))
@@ -82,6 +84,11 @@ class Worker:
         self._teller = Teller(log)
         self._held_back = False
         """Whether the last cut ended for want of a newer base, so that more may be there to be cut."""
+
+    @staticmethod
+    def most_merged(spec: Spec) -> int:
+        """Minibatches of which one increment may be made."""
+        return max(1, STEP_RECORDS // spec.inference.minibatch) if spec.merges_minibatches else 1
 
     @property
     def ready(self) -> bool:
@@ -226,7 +233,7 @@ class Worker:
             mark = marks.get(tape.partition)
             while len(batches) < room and not self._passes.at_end(tape, tape.begin):
                 stop = self._passes.stop(tape, mark)
-                batch = tape.cut(inference.minibatch, linger, now, stop)
+                batch = tape.cut(inference.minibatch, linger, now, stop, self._most_merged)
                 if batch is None:
                     break
                 self._passes.check_whole(batch, stop)

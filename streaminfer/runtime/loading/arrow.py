@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from streaminfer.models.events import Field
+from streaminfer.models.events import LARGEST_COUNT, Field
 
+Matrix = NDArray[np.float64]
+
+_ESCAPED: Final = 6
+"""Bytes that one of a text may have in JSON."""
+_NUMBER: Final = 40
+"""Bytes that a value of fixed width may have in JSON."""
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -49,3 +59,49 @@ def _at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
             return None
         here = here.field(index).type
     return here
+
+
+def matrix(
+    table: pa.Table, columns: Sequence[str], truths: frozenset[str], moments: Mapping[str, int]
+) -> Matrix | None:
+    """The columns as numbers, if every value is a finite one.
+
+    Booleans are numbers in the columns `truths`. In those of `moments` whole numbers count parts of a second.
+    """
+    if any(table.column_names.count(name) != 1 for name in columns):
+        return None
+    found = []
+    for name in columns:
+        column = table.column(name)
+        if column.null_count or not _is_number(column.type, name in truths):
+            return None
+        values = column.to_numpy()
+        unit = moments.get(name, 1) if pa.types.is_integer(column.type) else 1
+        if unit > 1 and (np.abs(values) > LARGEST_COUNT).any():
+            return None
+        found.append(values.astype(np.float64) / unit)
+    made = np.stack(found, axis=1)
+    return made if np.isfinite(made).all() else None
+
+
+def longest(table: pa.Table) -> int | None:
+    """More bytes than the longest row has as JSON; None if that is not easily known."""
+    size = 0
+    for column in table.columns:
+        if _is_text(column.type):
+            size += _ESCAPED * (pc.max(pc.binary_length(column)).as_py() or 0)
+        elif pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+            return None
+        size += _NUMBER
+    return size + _ESCAPED * sum(len(name.encode()) for name in table.column_names)
+
+
+def _is_number(kind: pa.DataType, truth: bool) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or (truth and pa.types.is_boolean(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    )

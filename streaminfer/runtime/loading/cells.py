@@ -16,10 +16,9 @@ from streaminfer.spec.avro_schema import NUMBERS, branches, reduced
 Converter = Callable[[str], str]
 """The JSON of a cell."""
 
-_SHORT: Final = re.compile(
-    r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?|[eE][+-][0-9]{1,2})?"
-).fullmatch
+SHORT: Final = r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?|[eE][+-][0-9]{1,2})?"
 """Numbers of JSON that float64 holds, as most are."""
+_SHORT: Final = re.compile(SHORT).fullmatch
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-][0-9]+)").fullmatch
 _WHOLE: Final = re.compile(r"-?[1-9][0-9]{15}").fullmatch
 _BEGINS: Final = frozenset("-0123456789")

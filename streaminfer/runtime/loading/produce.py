@@ -20,7 +20,9 @@ from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.loading.files import Counted, FileError, encode
 from streaminfer.runtime.loading.gzipped import lines_of
 from streaminfer.runtime.loading.partitioning import Dealer
-from streaminfer.runtime.loading.readers import STREAMED, reader_of
+from streaminfer.runtime.loading.parts import Batches, Part, texts
+from streaminfer.runtime.loading.readers import PORTION, STREAMED, reader_of
+from streaminfer.runtime.loading.sources import OPENERS, Place, Source
 from streaminfer.runtime.loading.zones import Zones
 from streaminfer.runtime.patience import Patience, gave_up, naps
 from streaminfer.spec import Spec
@@ -30,8 +32,11 @@ from streaminfer.wire.events.json_events import EventFormat
 
 log = logging.getLogger(__name__)
 
-BATCH_RECORDS: Final = 1000
+BATCH_RECORDS: Final = 10_000
 BATCH_BYTES: Final = 4 << 20
+"""Of a file, or of texts."""
+LIVE_RECORDS: Final = 1000
+"""Fewer of a stream that may pause, as its rows wait until there are as many."""
 
 
 class Progress(NamedTuple):
@@ -45,9 +50,9 @@ class Progress(NamedTuple):
 class Loader:
     """Puts one file onto the data topic of a spec.
 
-    The place (rows so far, a digest of them, whether it is done) is a position of a group named after the file. So a
-    loader that was killed goes on at that place. One that had ended starts from the beginning: loading twice appends
-    twice.
+    The place (rows so far, a digest of the file before it, whether it is done) is a position of a group named after
+    the file. So a loader that was killed goes on at that place. One that had ended starts from the beginning: loading
+    twice appends twice.
     """
 
     def __init__(
@@ -73,11 +78,10 @@ class Loader:
         self._topic = names.own_data_topic(spec)
         self._partitions = len(bus.starts(self._topic))
         identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-        self._group = f"{spec.name}.produce.{identity}"
+        self._group = f"{names.loaders(spec)}{identity}"
         self._zones = Zones(spec.time_field, str(path))
-        self._digest = hashlib.sha256()
         self._begun = self._done = False
-        self._ending: tuple[int, str] | None = None
+        self._ending: Place | None = None
         self.resumed = 0
         """Rows that an earlier, unfinished run had put on the bus."""
         self.refused = Tally()
@@ -113,26 +117,35 @@ class Loader:
     def _load(self) -> Iterator[Progress]:
         """From the place on the bus to the end of the file."""
         total = self._path.stat().st_size
-        self._digest = hashlib.sha256()
         with self._bus.writer(self._group) as writer, lines_of(self._path) as lines:
-            rows = self._zones.watched(self._reader(self._spec, lines, str(self._path)), lines)
+            source = OPENERS[self._reader](self._spec, lines, str(self._path), self._format, self._judge is not None)
             if self._had_ended():
                 self._done = True
                 return
-            count = self._skip(rows)
+            self._go_on(source)
             self._begun = True
-            while batch := _batch(rows, self._format, self._batch_rows):
-                outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
-                self._update(batch)
-                count += len(batch)
-                self._uncertain = (count, self._judge.refused(outputs)) if self._judge is not None else None
-                writer.commit(outputs, self._place(count, done=False), self._group)
+            batches = Batches(self._zones.watched(source.parts(), lines))
+            count = source.place().rows
+            while batch := _batch(batches, self._format, BATCH_RECORDS, self._batch_rows):
+                outputs = self._dealer.outputs(
+                    self._format, self._topic, self._partitions, count, [part.run for part in batch]
+                )
+                for part in batch:
+                    source.passed(part)
+                count = source.place().rows
+                self._uncertain = (count, self._refused(batch, outputs))
+                writer.commit(outputs, self._position(source.place(), done=False), self._group)
                 self._settle(count)
                 yield Progress(count, lines.n_read, total)
-            self._ending = (count, self._digest.hexdigest())
-            writer.commit([], self._place(count, done=True), self._group)
+            self._ending = source.place()
+            writer.commit([], self._position(self._ending, done=True), self._group)
             self._done = True
             yield Progress(count, lines.n_read, total)
+
+    def _refused(self, batch: Sequence[Part], outputs: Sequence[Output]) -> Tally:
+        if self._judge is None or all(part.sound for part in batch):
+            return Tally()
+        return self._judge.refused(outputs)
 
     def _settle(self, count: int) -> None:
         """Counts the refused rows of a commit that was uncertain, now that `count` rows are on the bus."""
@@ -145,19 +158,18 @@ class Loader:
         kept = self._bus.committed(self._group).get(Partition(self._topic, 0))
         if kept is None or self._ending is None:
             return False
-        place = json.loads(kept.note)
-        return bool(place["done"]) and (kept.offset, place["digest"]) == self._ending
+        note = json.loads(kept.note)
+        return bool(note["done"]) and Place.read(kept.offset, note) == self._ending
 
-    def _skip(self, rows: Iterator[bytes]) -> int:
-        """Passes over the rows that are on the bus already, checking that they are the same ones."""
+    def _go_on(self, source: Source) -> None:
+        """Skips the rows that are on the bus; raises FileError if the file has others now."""
         kept = self._bus.committed(self._group).get(Partition(self._topic, 0))
         if kept is None:
-            return 0
-        place = json.loads(kept.note)
-        if place["done"]:
-            return 0
-        self._update(islice(rows, kept.offset))
-        if self._digest.hexdigest() != place["digest"]:
+            return
+        note = json.loads(kept.note)
+        if note["done"]:
+            return
+        if not source.skip(Place.read(kept.offset, note)):
             raise FileError(
                 f"{self._path}: its first {kept.offset} rows are not those that an interrupted run put on the bus; "
                 "restore the file, or load it under another name"
@@ -165,16 +177,9 @@ class Loader:
         if not self._begun:
             self.resumed = kept.offset
         self._settle(kept.offset)
-        return kept.offset
 
-    def _update(self, values: Iterable[bytes]) -> None:
-        for value in values:
-            self._digest.update(len(value).to_bytes(4, "big"))
-            self._digest.update(value)
-
-    def _place(self, count: int, done: bool) -> dict[Partition, Position]:
-        note = json.dumps({"file": self._path.name[:200], "digest": self._digest.hexdigest(), "done": done})
-        return {Partition(self._topic, 0): Position(count, note)}
+    def _position(self, place: Place, done: bool) -> dict[Partition, Position]:
+        return {Partition(self._topic, 0): Position(place.rows, place.note(self._path.name, done))}
 
 
 class Piped:
@@ -196,24 +201,28 @@ class Piped:
         self._format, self._partitions = format_of(spec, schemas), len(bus.starts(self._topic))
         self._dealer, self._judge = Dealer(spec), Judge(spec, schemas)
         self.refused = Tally()
-        self._lines = Counted(stream, "standard input")
-        rows = STREAMED[kind](spec, self._lines, "standard input")
-        self._rows = Zones(spec.time_field, "standard input").watched(rows, self._lines)
-        self._group = f"{spec.name}.produce.{uuid.uuid4().hex[:16]}"
+        self._lines = Counted(stream, "standard input", live=True)
+        source = OPENERS[STREAMED[kind]](spec, self._lines, "standard input", self._format, True)
+        self._batches = Batches(Zones(spec.time_field, "standard input").watched(source.parts(), self._lines))
+        self._group = f"{names.loaders(spec)}{uuid.uuid4().hex[:16]}"
         self._writer: Writer | None = None
 
     def run(self) -> Iterator[Progress]:
         """Loads to the end of the stream, a batch for each progress."""
         count, waits = 0, Patience(log)
         try:
-            while batch := _batch(self._rows, self._format, self._batch_rows):
-                outputs = self._dealer.outputs(self._format, self._topic, self._partitions, count, batch)
-                while (error := self._commit(outputs, count + len(batch))) is not None:
+            while batch := _batch(self._batches, self._format, LIVE_RECORDS, self._batch_rows):
+                outputs = self._dealer.outputs(
+                    self._format, self._topic, self._partitions, count, [part.run for part in batch]
+                )
+                after = count + sum(part.n for part in batch)
+                while (error := self._commit(outputs, after)) is not None:
                     for _ in naps(waits.failed(f"standard input: {error}; trying again, no row is lost")):
                         yield Progress(count, self._lines.n_read, 0)
                 waits.worked()
-                self.refused.add_all(self._judge.refused(outputs))
-                count += len(batch)
+                if not all(part.sound for part in batch):
+                    self.refused.add_all(self._judge.refused(outputs))
+                count = after
                 yield Progress(count, self._lines.n_read, 0)
         finally:
             self._close()
@@ -254,19 +263,14 @@ def publish_rows(spec: Spec, bus: Bus, rows: Iterable[Mapping[str, Any]], schema
     topic, count = names.own_data_topic(spec), 0
     made, dealer, partitions = format_of(spec, schemas), Dealer(spec), len(bus.starts(topic))
     values = (encode(row) for row in rows)
-    while batch := _batch(values, made):
-        bus.publish(dealer.outputs(made, topic, partitions, None, batch))
-        count += len(batch)
+    batches = Batches(texts(part) for part in iter(lambda: list(islice(values, PORTION)), []))
+    while batch := _batch(batches, made, BATCH_RECORDS):
+        bus.publish(dealer.outputs(made, topic, partitions, None, [part.run for part in batch]))
+        count += sum(part.n for part in batch)
     return count
 
 
-def _batch(rows: Iterator[bytes], made: EventFormat, most: int | None = None) -> Sequence[bytes]:
-    """The next rows that go together: those of at most BATCH_RECORDS records, and about BATCH_BYTES."""
-    most = min(BATCH_RECORDS * made.events_per_record, most or sys.maxsize)
-    batch, size = [], 0
-    for row in rows:
-        batch.append(row)
-        size += len(row)
-        if len(batch) >= most or size >= BATCH_BYTES:
-            break
-    return batch
+def _batch(batches: Batches, made: EventFormat, records: int, most: int | None = None) -> Sequence[Part]:
+    """The next rows that go together: those of at most so many records and `most` rows, and about BATCH_BYTES."""
+    together = made.events_per_record
+    return batches.next(min(records * together, most or sys.maxsize), together, BATCH_BYTES)

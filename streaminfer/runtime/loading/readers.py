@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,37 +25,80 @@ from streaminfer.spec import Spec
 from streaminfer.spec.avro_schema import SchemaError, is_local, leaves, unit_of
 
 PORTION: Final = 1000
-"""Rows of a Parquet file that are read at once."""
+"""Rows of a Parquet file that become texts at once."""
+
+
+class Parquet:
+    """A Parquet file whose schema has been checked; needs pyarrow, the extra `parquet`."""
+
+    def __init__(self, spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> None:
+        try:
+            from pyarrow import parquet
+
+            from streaminfer.runtime.loading import arrow
+        except ImportError as error:
+            raise FileError(
+                f"{file}: Parquet needs pyarrow: pip install pyarrow, or '.[parquet]' in a clone of streaminfer"
+            ) from error
+        self._lines, self._file = lines, file
+        self.size = lines.stream.seek(0, 2)
+        fields = spec.event_fields if needed is None else needed
+        self.time = _time(fields)
+        with self._told():
+            self._opened = parquet.ParquetFile(lines.stream)
+            _check_columns(fields, self._opened.schema_arrow.names, file)
+            self._schema, self.unit = arrow.plain(self._opened.schema_arrow, self.time)
+            lines.zoneless = arrow.lacks_zone(self._opened.schema_arrow, self.time)
+
+    def portions(self, rows: int, begin: int = 0) -> Iterator[Any]:
+        """Tables of at most so many rows, from the row `begin` on."""
+        groups = [self._opened.metadata.row_group(i).num_rows for i in range(self._opened.num_row_groups)]
+        first = 0
+        while first < len(groups) and begin >= groups[first]:
+            begin -= groups[first]
+            first += 1
+        self._lines.lines = sum(groups[:first])
+        found = self._opened.iter_batches(rows, row_groups=range(first, len(groups)))
+        while (table := self._next(found)) is not None:
+            before = min(begin, len(table))
+            begin -= before
+            self._lines.lines += before
+            yield table.slice(before)
+            self._lines.passed = self.size * self._lines.lines // max(1, sum(groups))
+        self._lines.passed = self.size
+
+    def events(self, table: Any) -> Iterator[bytes]:
+        """The rows of a table as JSON texts."""
+        with self._told():
+            for row in table.to_pylist():
+                self._lines.lines += 1
+                yield _event(row, self._lines, self._file, self.time, self.unit)
+
+    def _next(self, found: Iterator[Any]) -> Any:
+        from pyarrow import Table
+
+        with self._told():
+            portion = next(found, None)
+            return None if portion is None else Table.from_batches([portion]).cast(self._schema, safe=False)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        from pyarrow import ArrowException
+
+        try:
+            yield
+        except FileError:
+            raise
+        except (ArrowException, OSError, ValueError, OverflowError) as error:
+            why = str(error)[:200]
+            raise FileError(f"{self._file}: is not a Parquet file that can be read: {why}") from error
 
 
 def read_parquet(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:
-    """Rows of a Parquet file; needs pyarrow, the extra `parquet`."""
-    try:
-        from pyarrow import ArrowException, Table, parquet
-
-        from streaminfer.runtime.loading import arrow
-    except ImportError as error:
-        raise FileError(
-            f"{file}: Parquet needs pyarrow: pip install pyarrow, or '.[parquet]' in a clone of streaminfer"
-        ) from error
-    total = lines.stream.seek(0, 2)
-    fields = spec.event_fields if needed is None else needed
-    time = _time(fields)
-    try:
-        opened = parquet.ParquetFile(lines.stream)
-        _check_columns(fields, opened.schema_arrow.names, file)
-        plain, unit = arrow.plain(opened.schema_arrow, time)
-        lines.zoneless = arrow.lacks_zone(opened.schema_arrow, time)
-        for portion in opened.iter_batches(PORTION):
-            for row in Table.from_batches([portion]).cast(plain, safe=False).to_pylist():
-                lines.lines += 1
-                yield _event(row, lines, file, time, unit)
-            lines.passed = total * lines.lines // max(1, opened.metadata.num_rows)
-    except FileError:
-        raise
-    except (ArrowException, OSError, ValueError, OverflowError) as error:
-        raise FileError(f"{file}: is not a Parquet file that can be read: {str(error)[:200]}") from error
-    lines.passed = total
+    """Rows of a Parquet file."""
+    opened = Parquet(spec, lines, file, needed)
+    for table in opened.portions(PORTION):
+        yield from opened.events(table)
 
 
 def read_avro(spec: Spec, lines: Counted, file: str, needed: Sequence[Field] | None = None) -> Iterator[bytes]:

@@ -10,6 +10,8 @@ from streaminfer.variational.forgetting.reached import Reached
 
 MAX_BYTES: Final = 64 << 20
 """A minibatch of very large events is cut here; like every cut it depends on positions alone."""
+MERGED_BYTES: Final = 4 << 20
+"""Minibatches that are read as one have no more: a worker learns from larger arrays more slowly."""
 
 
 class Minibatch(NamedTuple):
@@ -50,11 +52,19 @@ class Tape:
         self._bytes += sum(len(record.value or b"") for record in part.records)
         self.end = part.end
 
-    def cut(self, minibatch: int, linger: float, now: float, mark: int | None = None) -> Minibatch | None:
-        """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds."""
+    def cut(
+        self, minibatch: int, linger: float, now: float, mark: int | None = None, most: int = 1
+    ) -> Minibatch | None:
+        """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds.
+
+        With `most`, up to so many minibatches that are whole come as one. It still ends at a multiple or at the mark.
+        """
         boundary = (self.begin // minibatch + 1) * minibatch
+        if most > 1:
+            last = min(self._filled_at(min(MERGED_BYTES, self._max_bytes)), self.begin + most * minibatch)
+            boundary = max(boundary, last // minibatch * minibatch)
         if self._bytes >= self._max_bytes:
-            boundary = min(boundary, self._full_at())
+            boundary = min(boundary, self._filled_at(self._max_bytes))
         if mark is not None and self.begin < mark:
             boundary = min(boundary, mark)
         if self.end < boundary:
@@ -98,11 +108,13 @@ class Tape:
         self._since = now
         return batch
 
-    def _full_at(self) -> int:
-        """The position after the record that fills a minibatch."""
+    def _filled_at(self, most_bytes: int) -> int:
+        """The position after the record that fills so many bytes, else after all that was read."""
+        if self._bytes < most_bytes:
+            return self.end
         total = 0
         for record in self._records:
             total += len(record.value or b"")
-            if total >= self._max_bytes:
+            if total >= most_bytes:
                 return record.offset + 1
         return self.end

@@ -16,8 +16,8 @@ from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.lda.batches import Batch, BatchPlace
 from streaminfer.variational.lda.words import (
     MODULUS,
-    Block,
     Head,
+    ShardRows,
     averages,
     constant,
     counted,
@@ -41,7 +41,7 @@ DRIFT: Final = 1e-13
 def add(
     model: AnyModel,
     inference: Inference,
-    block: Block,
+    block: ShardRows,
     increment: Increment,
     base_events: int | None = None,
     watch: Drift | None = None,
@@ -67,7 +67,7 @@ def add(
 
 
 def _visited(
-    model: AnyModel, inference: Inference, block: Block, increment: Increment, keys: ByKey
+    model: AnyModel, inference: Inference, block: ShardRows, increment: Increment, keys: ByKey
 ) -> tuple[Snapshot, Outcome]:
     """A snapshot with the increment if that is proper, else as it was.
 
@@ -109,7 +109,7 @@ class _Change(NamedTuple):
 
 
 def _changed(
-    model: AnyModel, inference: Inference, block: Block, increment: Increment, keys: ByKey, old: Batch | None = None
+    model: AnyModel, inference: Inference, block: ShardRows, increment: Increment, keys: ByKey, old: Batch | None = None
 ) -> _Change | None:
     """None if an increment, or what it would give, is not finite or negative somewhere.
 
@@ -162,7 +162,7 @@ def _stored(model: AnyModel, arena: Arena, snapshot: Snapshot, change: _Change, 
     return Head(change.sums, change.log_weight, n_words).vector()
 
 
-def mended(model: AnyModel, block: Block) -> Snapshot:
+def mended(model: AnyModel, block: ShardRows) -> Snapshot:
     """The snapshot at the end of a pass, when its rows are the sums of the batches; without the roundings of visits."""
     arena, snapshot, batches = block
     if batches is None:

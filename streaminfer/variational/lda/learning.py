@@ -19,7 +19,7 @@ from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.local import MOST, local
 from streaminfer.variational.lda.start import Starts
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.lda.words import Block, head_of, held
+from streaminfer.variational.lda.words import ShardRows, head_of, held
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.methods.svb import LOWEST, Step
 from streaminfer.variational.settings import Inference
@@ -31,7 +31,7 @@ ShardOf = NDArray[np.intp]
 
 
 def topics_of(
-    model: Lda, inference: Inference, blocks: Sequence[Block], labels: Sequence[bytes], shards: ShardOf
+    model: Lda, inference: Inference, blocks: Sequence[ShardRows], labels: Sequence[bytes], shards: ShardOf
 ) -> Topics:
     """The rows of some words, (m, K), and the totals of all: sums come with the blocks, whatever rows are known.
 
@@ -54,7 +54,7 @@ def topics_of(
 def learn(
     model: Lda,
     inference: Inference,
-    blocks: Sequence[Block],
+    blocks: Sequence[ShardRows],
     batch: Bagged,
     shards: ShardOf,
     starts: Starts,
@@ -74,7 +74,7 @@ def learn(
 def change(
     model: Lda,
     inference: Inference,
-    blocks: Sequence[Block],
+    blocks: Sequence[ShardRows],
     batch: Bagged,
     shards: ShardOf,
     starts: Starts,
@@ -106,7 +106,7 @@ def _once(model: Lda, topics: Topics, batch: Bagged) -> Step:
 
 def started(
     inference: Inference,
-    blocks: Sequence[Block],
+    blocks: Sequence[ShardRows],
     labels: Sequence[bytes],
     shards: ShardOf,
     topics: Topics,

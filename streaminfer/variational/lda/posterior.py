@@ -17,7 +17,7 @@ from streaminfer.models.model import Matrix, Moments, Predictions, Vector
 from streaminfer.variational.lda.completion import score
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.lda.words import Block, published
+from streaminfer.variational.lda.words import ShardRows, published
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.settings import Inference
 
@@ -122,7 +122,7 @@ class TopicsPosterior(AnyTopics):
         return self.natural, self.natural.sum(axis=1)
 
 
-def posterior_of(model: Lda, inference: Inference, blocks: Sequence[Block]) -> TopicsPosterior:
+def posterior_of(model: Lda, inference: Inference, blocks: Sequence[ShardRows]) -> TopicsPosterior:
     """The posterior that all shards together give; a fixed vocabulary also has the words that no document used."""
     known = {word for block in blocks for word in block.arena.rows} if model.known is None else model.known
     words = sorted(known)

@@ -44,7 +44,7 @@ class Head(NamedTuple):
         return np.append(self.sums, [self.log_weight, float(self.n_words)])
 
 
-class Block(NamedTuple):
+class ShardRows(NamedTuple):
     """One shard: its rows, the snapshot that they are of, and in a master's hands the batches of memoized."""
 
     arena: Arena
@@ -92,7 +92,7 @@ def counted(counts: Vector) -> int:
     return int(np.fmod(counts, MODULUS).astype(np.uint64).sum(dtype=np.uint64)) % MODULUS
 
 
-def complete(model: AnyModel, block: Block) -> bool:
+def complete(model: AnyModel, block: ShardRows) -> bool:
     """Whether the rows are those of the snapshot."""
     arena, snapshot = block.arena, block.snapshot
     rows = len(arena.labels)
@@ -124,7 +124,7 @@ def averages(model: AnyModel, arena: Arena, rows: Rows, now: int, rho: float) ->
     return found
 
 
-def published(model: AnyModel, inference: Inference, block: Block, labels: Sequence[bytes]) -> Matrix:
+def published(model: AnyModel, inference: Inference, block: ShardRows, labels: Sequence[bytes]) -> Matrix:
     """The statistics (m, K) of words that a snapshot publishes: the averages if steps are constant."""
     rows, rho = block.arena.firsts(labels), constant(inference)
     if rho is None:

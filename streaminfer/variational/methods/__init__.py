@@ -74,12 +74,14 @@ class Method:
     """Whether every minibatch of the first pass is a batch that later passes visit as it was."""
     forgets: bool = False
     """Whether what is held can be decayed."""
+    merges: bool = False
+    """Whether minibatches may be folded as one, if what they teach does not depend on a base."""
 
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method
     for method in (
-        Method("svb", svb.learn, adding.fold, "svb-worker", svb.OPTIONS, forgets=True),
+        Method("svb", svb.learn, adding.fold, "svb-worker", svb.OPTIONS, forgets=True, merges=True),
         Method(
             "svi",
             svi.learn,

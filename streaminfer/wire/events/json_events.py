@@ -12,6 +12,7 @@ from streaminfer.models.checks import check, check_ahead
 from streaminfer.models.events import Events, Field
 from streaminfer.wire.events import json_values
 from streaminfer.wire.events.json_values import TOGETHER, parse_json
+from streaminfer.wire.events.runs import Run
 
 NOT_JSON: Final = "not JSON"
 
@@ -47,11 +48,16 @@ class EventFormat(Protocol):
     def events_per_record(self) -> int:
         """How many events `encode` puts into a record at most."""
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names at the top of an event whose numbers alone make a record, in the order of a matrix of rows; none
+        if rows must come as texts."""
+
     def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
         """The events of records, in their order. Times in them must not be far ahead of the records' `stamps`."""
 
-    def encode(self, rows: Sequence[bytes]) -> list[bytes]:
-        """Records of rows, each the JSON text of an event. A row that the format cannot hold goes as that text:
+    def encode(self, *runs: Run) -> list[bytes]:
+        """Records of rows, those of all runs together. A row that the format cannot hold goes as its JSON text:
         judging events is the worker's job, and a dead letter shows what it was."""
 
 
@@ -59,6 +65,7 @@ class JsonEvents:
     """One JSON object a record."""
 
     events_per_record = 1
+    columns: Sequence[str] = ()
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._fields = fields
@@ -66,8 +73,8 @@ class JsonEvents:
     def decode(self, values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:
         return decode_json(self._fields, values, stamps)
 
-    def encode(self, rows: Sequence[bytes]) -> list[bytes]:
-        return list(rows)
+    def encode(self, *runs: Run) -> list[bytes]:
+        return [row for run in runs for row in run]
 
 
 def decode_json(fields: Sequence[Field], values: Sequence[bytes | None], stamps: Stamps | None = None) -> Decoded:

@@ -22,6 +22,7 @@ from streaminfer.wire.avro import HEADER, body, frame, unframed
 from streaminfer.wire.errors import BadValue, WireError
 from streaminfer.wire.events.json_events import Bad, Decoded, Stamps, instead
 from streaminfer.wire.events.json_values import parse_json
+from streaminfer.wire.events.runs import Run
 
 MAX_BYTES: Final = declarations()["events"].max_bytes
 MAX_EVENTS: Final = MAX_BYTES // 8
@@ -84,17 +85,23 @@ class RowsEvents:
             at = at[checked.places(len(at))]
         return Decoded(checked.events, at, sorted(bad, key=lambda each: each.place))
 
-    def encode(self, rows: Sequence[bytes]) -> list[bytes]:
-        fitting, others = [], []
-        for row in rows:
-            numbers = self._numbers(row)
-            if numbers is None:
-                others.append(row)
-            else:
-                fitting.append(numbers)
+    @property
+    def columns(self) -> Sequence[str]:
+        return self._columns if all(len(path) == 1 for path in self._paths.values()) else ()
+
+    def encode(self, *runs: Run) -> list[bytes]:
+        fitting, others = [np.empty((0, len(self._columns)))], []
+        for run in runs:
+            if isinstance(run, np.ndarray):
+                fitting.append(run)
+                continue
+            found = [self._numbers(row) for row in run]
+            others += [row for row, numbers in zip(run, found, strict=True) if numbers is None]
+            fitting.append(np.array([each for each in found if each is not None]).reshape(-1, len(self._columns)))
+        whole = np.concatenate(fitting)
         step = self.events_per_record
-        parts = [fitting[i : i + step] for i in range(0, len(fitting), step)]
-        return [*(pack(self._id, Table(self._columns, np.array(part))) for part in parts), *others]
+        parts = [whole[i : i + step] for i in range(0, len(whole), step)]
+        return [*(pack(self._id, Table(self._columns, part)) for part in parts), *others]
 
     def _order(self, columns: tuple[str, ...]) -> _Order:
         """The places of the fields among the columns of a record; nothing is copied if they are the columns."""

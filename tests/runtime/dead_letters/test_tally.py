@@ -81,7 +81,7 @@ ROWS: list[Any] = [{"a": 1, "b": 2}, {"a": "", "b": 2}, {"a": 1}, {"a": 1e200, "
 def test_what_will_be_a_dead_letter(form: str, schemas: Schemas) -> None:
     """By the worker's own check, in every format, whatever id a registry gave."""
     spec = spec_of(form)
-    outputs = Dealer(spec).outputs(format_of(spec, schemas), "demo.events", 2, 0, [encode(row) for row in ROWS])
+    outputs = Dealer(spec).outputs(format_of(spec, schemas), "demo.events", 2, 0, [[encode(row) for row in ROWS]])
     refused = Judge(spec, schemas).refused(outputs)
     assert refused.count == 3
     told = [re.sub(r"^(not Avro|not rows), but JSON: |^rows 1 of 3: ", "", each.reason) for each in refused.reasons()]

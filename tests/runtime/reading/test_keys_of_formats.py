@@ -119,7 +119,7 @@ def test_all_events_of_a_key_go_to_one_partition(form: str) -> None:
     rows = [encoded({"k": i, "city": i % 10}) for i in range(100)] if form == "rows" else [
         encoded({"k": i, "city": f"city-{i % 10}"}) for i in range(100)
     ]  # fmt: skip
-    outputs = Dealer(spec).outputs(made, "t", 3, 0, rows)
+    outputs = Dealer(spec).outputs(made, "t", 3, 0, [rows])
     seen = 0
     for output in outputs:
         found = made.decode([output.value])
@@ -133,7 +133,7 @@ def test_all_events_of_a_key_go_to_one_partition(form: str) -> None:
 def test_a_row_without_a_key_is_dealt_for_the_worker_to_judge() -> None:
     spec = spec_of("json")
     rows = [b"no json", b'{"k": 1}', b'{"k": 1, "city": []}', b"[1]"]
-    outputs = Dealer(spec).outputs(format_of(spec), "t", 3, 0, rows)
+    outputs = Dealer(spec).outputs(format_of(spec), "t", 3, 0, [rows])
     assert [(output.value, output.key) for output in outputs] == [(row, None) for row in rows]
 
 
@@ -151,7 +151,7 @@ def test_keys_of_a_csv_file_stay_texts(tmp_path: Path) -> None:
 
 def test_a_key_that_is_nested_is_found_by_produce() -> None:
     spec = spec_of("json", fields={"city": "at.city"})
-    (output,) = Dealer(spec).outputs(format_of(spec), "t", 3, 0, [encoded({"k": 1, "at": {"city": "x"}})])
+    (output,) = Dealer(spec).outputs(format_of(spec), "t", 3, 0, [[encoded({"k": 1, "at": {"city": "x"}})]])
     assert (output.key, output.partition) == (b"x", partition_of(b"x", 3))
     found = format_of(spec).decode([output.value])
     assert (found.events.numbers.tolist(), labels_of(found)) == ([[1.0]], [b"x"])

@@ -90,8 +90,13 @@ def test_exactness() -> None:
 
 
 def test_corrected_steps_are_proposals() -> None:
-    said = fitted(method="sgld", correct={"rule": "t"}, step={"size": 1.0}, minibatch=50, thin=10).sampling
+    found = fitted(method="sgld", correct={"rule": "t"}, step={"size": 1.0}, minibatch=50, thin=10)
+    said, lines = found.sampling, list(sampling_lines.lines_of(found))
     assert 0.5 < said["acceptance"] < 1
+    assert 0 < said["acceptance_error"] < 0.1
+    assert any(line.startswith("a step reads ") for line in lines)
+    assert any(line.startswith("a probability of being accepted is at most 0.") for line in lines)
+    assert said["counters"]["n_read"] > 50 * said["counters"]["n_proposed"]
     assert said["counters"]["n_gradient"] == 2 * 50 * said["counters"]["n_proposed"]
     assert fitted(method="sgld", minibatch=50).sampling["acceptance"] is None
 

@@ -21,7 +21,7 @@ from streaminfer.variational.lda.absorb import absorb
 from streaminfer.variational.lda.batches import Batch, Batches, BatchPlace
 from streaminfer.variational.lda.local import local
 from streaminfer.variational.lda.topics import Topics
-from streaminfer.variational.lda.words import Block
+from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.methods import memoized
 from streaminfer.variational.methods.memoized import TooManyBatches
 from streaminfer.variational.outcomes import Outcome
@@ -59,23 +59,23 @@ class Visit(NamedTuple):
     """What was folded, and what came of it."""
 
     increment: Increment
-    block: Block
+    block: ShardRows
     documents: Documents
     base: Topics
 
 
-def begun(spec: Spec) -> Block:
+def begun(spec: Spec) -> ShardRows:
     first = epochs.met(words.start(model_of(spec), spec.fingerprint), {0: 0}, kept=True)
-    return Block(Arena(K), first, Batches())
+    return ShardRows(Arena(K), first, Batches())
 
 
-def topics_of(spec: Spec, block: Block) -> Topics:
+def topics_of(spec: Spec, block: ShardRows) -> Topics:
     """The topics of all words in their order."""
     shards = np.zeros(V, dtype=np.intp)
     return learning.topics_of(model_of(spec), spec.inference, [block], list(SETTING.words), shards)
 
 
-def made(spec: Spec, block: Block, begin: int, end: int, **more: Any) -> Increment:
+def made(spec: Spec, block: ShardRows, begin: int, end: int, **more: Any) -> Increment:
     present, compact = DOCUMENTS.select(np.arange(begin, end)).compact()
     batch = Bagged(tuple(SETTING.words[word] for word in present.tolist()), compact)
     shards, starts = np.zeros(len(present), dtype=np.intp), learning.starts_of(model_of(spec))
@@ -89,12 +89,12 @@ def made(spec: Spec, block: Block, begin: int, end: int, **more: Any) -> Increme
     )  # fmt: skip
 
 
-def folded(spec: Spec, block: Block, increment: Increment) -> tuple[Block, Outcome]:
+def folded(spec: Spec, block: ShardRows, increment: Increment) -> tuple[ShardRows, Outcome]:
     snapshot, outcome = fold.add(model_of(spec), spec.inference, block, increment)
     return block._replace(snapshot=snapshot), outcome
 
 
-def turned(spec: Spec, block: Block, end: int = N) -> Block:
+def turned(spec: Spec, block: ShardRows, end: int = N) -> ShardRows:
     snapshot = epochs.turned(epochs.fixed(block.snapshot, {0: end}), spec.inference.n_epochs)
     return block._replace(snapshot=snapshot)
 
@@ -202,7 +202,7 @@ def test_visits_that_leave_the_old_statistics_in_let_the_bound_fall(monkeypatch:
     assert (np.diff(found) < -1e-5 * np.abs(found[1:])).any()
 
 
-def after_one_pass(end: int = 60) -> tuple[Spec, Block]:
+def after_one_pass(end: int = 60) -> tuple[Spec, ShardRows]:
     spec = spec_of(3)
     block = begun(spec)
     for begin in range(0, end, 20):

@@ -14,7 +14,7 @@ from streaminfer.spec import Spec
 from streaminfer.variational.arena import Arena
 from streaminfer.variational.increment import ByKey, Increment
 from streaminfer.variational.lda import fold, words
-from streaminfer.variational.lda.words import MODULUS, Block, Head
+from streaminfer.variational.lda.words import MODULUS, Head, ShardRows
 from streaminfer.variational.methods.blend import TAIL
 from streaminfer.variational.outcomes import Outcome
 from tests.made import changed, new_increment
@@ -48,19 +48,19 @@ def increment(
     )  # fmt: skip
 
 
-def empty(spec: Spec) -> Block:
-    return Block(
+def empty(spec: Spec) -> ShardRows:
+    return ShardRows(
         Arena(words.row_size(model_of(spec), spec.inference)),
         changed(words.start(model_of(spec), spec.fingerprint), positions={0: 0}),
     )
 
 
-def folded(spec: Spec, block: Block, made: Increment, **more: Any) -> tuple[Block, Outcome]:
+def folded(spec: Spec, block: ShardRows, made: Increment, **more: Any) -> tuple[ShardRows, Outcome]:
     snapshot, outcome = fold.add(model_of(spec), spec.inference, block, made, **more)
     return block._replace(snapshot=snapshot), outcome
 
 
-def stream(spec: Spec, steps: int, seed: int = 1) -> tuple[Block, np.ndarray]:
+def stream(spec: Spec, steps: int, seed: int = 1) -> tuple[ShardRows, np.ndarray]:
     """A shard after some increments of a few words each, and the same by arithmetic on all rows at every step."""
     rng, block, dense = np.random.default_rng(seed), empty(spec), np.zeros((V, K))
     for step in range(steps):
@@ -79,13 +79,13 @@ def stream(spec: Spec, steps: int, seed: int = 1) -> tuple[Block, np.ndarray]:
     return block, dense
 
 
-def rows_of(spec: Spec, block: Block, decaying: bool = True) -> np.ndarray:
+def rows_of(spec: Spec, block: ShardRows, decaying: bool = True) -> np.ndarray:
     head = words.head_of(model_of(spec), block.snapshot.payload.statistics)
     places = block.arena.firsts([label(word) for word in range(V)])
     return words.held(model_of(spec), block.arena, places, head.log_weight if decaying else 0.0)
 
 
-def assert_dense(spec: Spec, block: Block, dense: np.ndarray, decaying: bool = True) -> None:
+def assert_dense(spec: Spec, block: ShardRows, dense: np.ndarray, decaying: bool = True) -> None:
     np.testing.assert_allclose(rows_of(spec, block, decaying), dense, rtol=1e-10, atol=1e-12 * dense.max())
     head = words.head_of(model_of(spec), block.snapshot.payload.statistics)
     np.testing.assert_allclose(head.sums, dense.sum(axis=0), rtol=1e-12)
@@ -101,7 +101,7 @@ CASES = [
 ]
 
 
-def averaged(rho: float, steps: int, seed: int = 1) -> tuple[Spec, Block, np.ndarray]:
+def averaged(rho: float, steps: int, seed: int = 1) -> tuple[Spec, ShardRows, np.ndarray]:
     """A shard after steps of one size, and the average of all rows at every step, as `blend` has it."""
     spec = spec_of(method="svi", step={"constant": rho})
     rng, block = np.random.default_rng(seed), empty(spec)

@@ -2,7 +2,8 @@ import { section } from "../dom.js";
 import { byCheck } from "../values.js";
 import { MeasuredList } from "./measured.js";
 
-export const CALIBRATION = ["calibration", "pit", "reliability", "predictive_coverage"];
+// The checks that say whether the model fits the data.
+export const FITS = ["calibration", "movement"];
 
 export function calibration() {
   const [root, body] = section("calibration", "Calibration",
@@ -10,7 +11,7 @@ export function calibration() {
   const list = new MeasuredList();
   body.append(list.root);
   const update = (state) => {
-    const found = byCheck(state).filter((each) => CALIBRATION.includes(each.check));
+    const found = byCheck(state).filter((each) => FITS.includes(each.check));
     root.hidden = !found.length;
     list.update(found);
   };

@@ -1,10 +1,9 @@
 import { el, section } from "../dom.js";
 import { byCheck } from "../values.js";
-import { CALIBRATION } from "./calibration.js";
+import { FITS } from "./calibration.js";
 import { MeasuredList } from "./measured.js";
 
-const ORDER = ["coverage", "stein", "draws", "combined", "bdmc", "audit", "starts", "movement"];
-const PICTURE = "error_picture";
+const ORDER = ["coverage", "stein", "draws", "combined", "audit", "starts", "evidence"];
 
 export function computed() {
   const [root, body] = section("computed", "Is it computed right?",
@@ -14,7 +13,7 @@ export function computed() {
   body.append(nothing, list.root);
   const rank = (each) => (ORDER.indexOf(each.check) + 1 || ORDER.length + 1);
   const update = (state) => {
-    const found = byCheck(state).filter((each) => !CALIBRATION.includes(each.check) && each.check !== PICTURE);
+    const found = byCheck(state).filter((each) => !FITS.includes(each.check));
     nothing.hidden = found.length > 0;
     list.update(found.sort((a, b) => rank(a) - rank(b)));
   };

@@ -1,5 +1,5 @@
 import { base, perhaps, Refused } from "../api.js";
-import { el, fill, section, table } from "../dom.js";
+import { el, fill, refresh, section, table } from "../dom.js";
 import { number } from "../format.js";
 
 const PAGE = 50;
@@ -15,15 +15,15 @@ export function keys(state) {
   const first = el("button", { type: "button", onclick: () => load("") }, "First keys");
 
   async function look(key) {
-    if (!key) return fill(one);
+    if (!key) return refresh(one);
     try {
       const found = await perhaps(`${base(state.name)}/keys/${encodeURIComponent(key)}`);
-      if (!found) return fill(one, el("p", {}, `No event has the key ${key}, or the keys are still being read.`));
+      if (!found) return refresh(one, el("p", {}, `No event has the key ${key}, or the keys are still being read.`));
       const shown = (x) => [x].flat(9).map((each) => number(each)).join(", ");
       const rows = Object.entries(found.parameters).map(([name, each]) => [name, shown(each.mean), shown(each.sd)]);
-      return fill(one, table(["parameter", "mean", "sd"], rows, { caption: `${key}: ${number(found.n_events)} events`, numbers: [1, 2] }));
+      return refresh(one, table(["parameter", "mean", "sd"], rows, { caption: `${key}: ${number(found.n_events)} events`, numbers: [1, 2] }));
     } catch (error) {
-      if (error instanceof Refused) return fill(one, el("p", {}, error.message));
+      if (error instanceof Refused) return refresh(one, el("p", {}, error.message));
       throw error;
     }
   }

@@ -1,4 +1,4 @@
-import { el, fill, section, table } from "../dom.js";
+import { el, refresh, section, table } from "../dom.js";
 import { number } from "../format.js";
 
 const LONGEST = 200;
@@ -9,8 +9,8 @@ export function letters() {
   const update = ({ letters: found, document: known }) => {
     const rows = (found?.dead_letters ?? []).map((each) => [`${each.topic}-${each.partition}`, number(each.offset), each.reason,
       el("span", { class: "text" }, (each.value ?? each.value_base64 ?? "").slice(0, LONGEST))]);
-    fill(body, rows.length
-      ? table(["partition", "offset", "reason", "value"], rows, { caption: `The newest ${rows.length}${known ? `; ${number(known.n_dead_lettered)} in all` : ""}`, numbers: [1] })
+    refresh(body, rows.length
+      ? table(["partition", "offset", "reason", "value"], rows, { caption: `The newest ${rows.length}${known ? `; ${number(known.n_dead_lettered)} in all` : ""}`, numbers: [1], cards: true })
       : el("p", {}, "There are none."));
   };
   return { root, update };

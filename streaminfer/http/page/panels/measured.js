@@ -1,14 +1,12 @@
 // One measurement: what was found, its numbers, and its curves with tables behind them.
 
+import { now } from "../api.js";
 import { el, status, table } from "../dom.js";
 import { Chart } from "../chart.js";
 import { ago, number } from "../format.js";
 
 const MOST = 40;
-const AXES = {
-  reliability: ["predicted", "observed", "as it should be"],
-  pit: ["share of the distribution", "events", "as it should be"],
-};
+const AXES = { pit: ["predicted share of events", "share of events", "as it should be"] };
 
 function values(found) {
   const rows = found.values.slice(0, MOST).map((each) => [each.coordinate ? `${each.name}: ${each.coordinate}` : each.name,
@@ -44,20 +42,22 @@ export class Measured {
   age(found) {
     const parts = [`version ${found.version}`, found.target ? `scores of ${found.target} events` : "",
       found.n_draws ? `${number(found.n_draws)} draws` : "", found.n_data ? `${number(found.n_data)} events` : "",
-      `took ${number(found.seconds, 2)} s`, ago(Date.now() - Date.parse(found.measured_at))];
+      `took ${number(found.seconds, 2)} s`, ago(now() - Date.parse(found.measured_at))];
     this.extra.replaceChildren(parts.filter(Boolean).join(" · "));
   }
 
   draw(found) {
-    for (const [name, rows] of Object.entries(found.curves)) {
-      if (!rows.length || rows[0].length < 2) continue;
+    for (const [name, curve] of Object.entries(found.curves)) {
+      if (!curve.length || curve[0].length < 2) continue;
+      // What a curve should be is its diagonal, if it does not say so itself.
+      const rows = (AXES[name]?.length ?? 0) > curve[0].length ? curve.map((row) => [...row, row[0]]) : curve;
       if (!this.charts.has(name)) {
         const heads = AXES[name] ?? [];
         const columns = rows[0].slice(1).map((_, i) => ({ label: heads[i + 1] ?? `${name} ${i + 1}`, dash: i ? [6, 4] : undefined, colour: i ? "--soft" : "--blue" }));
         this.charts.set(name, new Chart(name.replaceAll("_", " "), { x: { label: heads[0] }, series: columns }));
         this.curves.append(this.charts.get(name).root);
       }
-      const order = rows.map((row) => row).sort((a, b) => a[0] - b[0]);
+      const order = [...rows].sort((a, b) => a[0] - b[0]);
       this.charts.get(name).set(order[0].map((_, column) => order.map((row) => row[column])));
     }
   }

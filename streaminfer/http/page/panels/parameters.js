@@ -1,4 +1,4 @@
-import { el, fill, section, table } from "../dom.js";
+import { el, refresh, section, table } from "../dom.js";
 import { number, percent } from "../format.js";
 import { byCoordinate, newest, numbers } from "../values.js";
 
@@ -31,12 +31,12 @@ export function parameters() {
     const rows = found.slice(0, shown).map(({ name, mean, sd }) => {
       const known = holds.get(name) ?? {};
       const [lower, upper] = mean === null || sd === null ? [null, null] : [mean - HALF_WIDTH * sd, mean + HALF_WIDTH * sd];
-      const error = known.coverage?.se ? ` ± ${percent(known.coverage.se)}` : "";
+      const error = known.coverage?.se >= 0.005 ? ` ± ${percent(known.coverage.se)}` : "";
       return [name, number(mean), number(sd), `${number(lower)} to ${number(upper)}`,
         known.coverage ? `${percent(known.coverage.value)}${error}` : "not measured"];
     });
-    fill(place, table(["parameter", "mean", "sd", "95% interval", "really holds"], rows,
-      { caption: `${rows.length} of ${found.length} numbers`, numbers: [1, 2, 3, 4] }));
+    refresh(place, table(["parameter", "mean", "sd", "95% interval", "really holds"], rows,
+      { caption: `${rows.length} of ${found.length} numbers`, numbers: [1, 2, 3, 4], cards: true }));
     more.hidden = rows.length === found.length;
   }
 
@@ -46,8 +46,8 @@ export function parameters() {
     const isTopics = many?.topics !== undefined;
     root.hidden = state.about.keyed;
     search.parentElement.querySelector("label").hidden = search.hidden = isTopics || numbers(state).length <= SHOWN;
-    if (isTopics) { more.hidden = true; fill(place, topics(many)); } else if (many) draw();
-    else { more.hidden = true; fill(place, el("p", {}, "There is no posterior yet.")); }
+    if (isTopics) { more.hidden = true; refresh(place, topics(many)); } else if (many) draw();
+    else { more.hidden = true; refresh(place, el("p", {}, "There is no posterior yet.")); }
   };
   return { root, update };
 }

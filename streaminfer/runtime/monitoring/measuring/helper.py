@@ -59,9 +59,10 @@ class Helper:
         )  # fmt: skip
         flags = ["-P"] if sys.flags.safe_path else []
         environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+        # in a group of its own: an interrupt of the terminal is the monitor's, which then ends it
         self._process = subprocess.Popen(
             [sys.executable, *flags, "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-            bufsize=0,
+            bufsize=0, process_group=0,
         )  # fmt: skip
         self.pids.append(self._process.pid)
         for pipe in (self._process.stdin, self._process.stdout):

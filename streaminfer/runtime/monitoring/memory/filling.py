@@ -110,7 +110,7 @@ class Filler:
         if "metrics" in changed:
             self._memory.measurements.show()
         if "dead-letters" in changed:
-            self._memory.letters.show()
+            self._memory.dead_letters.show()
         if changed:
             self._memory.changed(*changed)
         newest = self._memory.posterior
@@ -145,7 +145,7 @@ class Filler:
         return ("services",) if self._memory.services.add(beat, record.timestamp) else ()
 
     def _take_letter(self, record: Record) -> tuple[Part, ...]:
-        return ("dead-letters",) if self._memory.letters.add(record) else ()
+        return ("dead-letters",) if self._memory.dead_letters.add(record) else ()
 
     def unpublished(self) -> Published | None:
         """The newest point of the history if it is to be published now, for the monitor that comes after this one."""

@@ -11,9 +11,9 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from streaminfer.measuring.verdict import State, Verdict
 from streaminfer.measuring.verdict import verdict as first_verdict
+from streaminfer.runtime.monitoring.memory.dead_letters import DeadLetters
 from streaminfer.runtime.monitoring.memory.history import History, coordinates_of, point_of
 from streaminfer.runtime.monitoring.memory.keys import KeyIndex
-from streaminfer.runtime.monitoring.memory.letters import Letters
 from streaminfer.runtime.monitoring.memory.measurements import Measurements
 from streaminfer.runtime.monitoring.memory.services import Life, Services
 from streaminfer.runtime.monitoring.memory.shown import Shown
@@ -42,7 +42,7 @@ class Memory:
         self.chains = ""
         """What the chains of a sampled posterior do."""
         self.history, self.measurements = History(), Measurements()
-        self.services, self.letters = Services(), Letters()
+        self.services, self.dead_letters = Services(), DeadLetters()
         self._states: Mapping[tuple[str, str], Life] = {}
         self.verdict = first_verdict(State(), (), spec.monitor)
         self.stamps: Mapping[Part, int] = dict.fromkeys(PARTS, 0)

@@ -108,6 +108,7 @@ def test_a_killed_child_makes_one_check_unknown_and_stops_nothing(tmp_path: Path
     with rig_of(spec, logistic_rows(300), tmp_path, done) as rig:
         rig.measuring.see(rig.snapshot)
         rig.poll(lambda: rig.measuring.helper.alive)
+        assert os.getpgid(rig.child()) != os.getpgid(0), "an interrupt of the terminal must not end it"
         os.kill(rig.child(), signal.SIGKILL)
         rig.poll(lambda: len(rig.found) == 2)
         assert rig.told() == [("coverage", 1, "unknown"), ("stein", 1, "good")]

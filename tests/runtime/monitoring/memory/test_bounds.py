@@ -7,9 +7,9 @@ from dataclasses import replace
 from streaminfer.bus.protocol import Partition, Record
 from streaminfer.measuring.measurement import Measurement
 from streaminfer.measuring.published import Moment, Published
-from streaminfer.runtime.monitoring.memory import letters as letters_module
+from streaminfer.runtime.monitoring.memory import dead_letters as letters_module
 from streaminfer.runtime.monitoring.memory import measurements as measurements_module
-from streaminfer.runtime.monitoring.memory.letters import Letters
+from streaminfer.runtime.monitoring.memory.dead_letters import DeadLetters
 from streaminfer.runtime.monitoring.memory.measurements import Measurements
 from streaminfer.wire.dead_letters import DeadLetter
 
@@ -49,7 +49,7 @@ def record(letter: DeadLetter, offset: int) -> Record:
 
 
 def test_the_newest_letters_are_kept_once_each_and_cut() -> None:
-    held = Letters()
+    held = DeadLetters()
     for offset in range(letters_module.MOST + 20):
         assert held.add(record(replace(LETTER, offset=offset), offset))
     held.add(record(replace(LETTER, offset=100), 5000))
@@ -63,7 +63,7 @@ def test_the_newest_letters_are_kept_once_each_and_cut() -> None:
 
 
 def test_a_letter_that_was_sent_again_is_gone_and_others_are_passed_over() -> None:
-    held = Letters()
+    held = DeadLetters()
     held.add(record(LETTER, 0))
     assert not held.add(Record(Partition("demo.dead-letters", 0), 1, 0, b"x", b"y", ()))
     assert held.add(Record(Partition("demo.dead-letters", 0), 2, 0, LETTER.retried_key, b"1", ()))

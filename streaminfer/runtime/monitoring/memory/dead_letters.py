@@ -17,7 +17,7 @@ VALUE_BYTES: Final = 2048
 """Bytes of a value that are remembered; `streaminfer dead-letters --json` has all of it."""
 
 
-class Letters:
+class DeadLetters:
     """Dead letters by the keys of the marks that take them away when they are sent again, the oldest first."""
 
     def __init__(self) -> None:
