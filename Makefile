@@ -5,7 +5,7 @@ BENCH := .venv/bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kafka java peers chart test test-long bench lint format lock clean
+.PHONY: help demo kafka java page peers chart test test-long bench lint format lock clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,15 @@ kafka: .venv/run java ## a Kafka broker to try things on, until Ctrl-C (PORT=909
 java: # what a local broker needs, where it can be installed
 	@tests/brokers/install.sh
 
-peers: # the same, a client of Kafka that nobody here wrote, Prometheus, which checks the alert rules, and a browser for the page
-	@tests/brokers/install.sh kcat prometheus chromium
+page: # what a local broker needs, and a browser
+	@tests/brokers/install.sh chromium
+
+peers: # the same, a client of Kafka that nobody here wrote, Prometheus, which checks the alert rules, a browser, and helm, which is built meanwhile
+	@tests/brokers/install.sh kcat prometheus chromium $$({ command -v helm || command -v go; } >/dev/null || echo golang-go)
+	@$(PYTHON) tests/chart/build.py >/dev/null 2>&1 </dev/null &
+
+chart: .venv/dev ## write the files of the Helm chart that follow from the declaration of topics and roles
+	@$(BIN)/python -m tests.chart
 
 test: .venv/dev peers ## set up, then all tests that CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not long" -q
@@ -30,7 +37,7 @@ test: .venv/dev peers ## set up, then all tests that CI runs
 test-long: .venv/dev peers ## the full matrices and soaks as well
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -q
 
-bench: $(BENCH)/installed java ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac or l3, COMPARE=benchmarks/results/...json)
+bench: $(BENCH)/installed page ## how fast it is, beside a bare loop and its peers (QUICK=1, ONLY=ac or l3, COMPARE=benchmarks/results/...json)
 	@$(BENCH)/bin/python -m benchmarks run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(COMPARE),--against $(COMPARE))
 
 lint: .venv/dev ## format, lint, types, layers

@@ -1,4 +1,4 @@
-"""The cases of the HTTP API: a posterior, a key and a prediction while events stream in, beside bare Starlette."""
+"""The cases of HTTP: a posterior, a key and a prediction while events stream in, beside bare Starlette; the page."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import ours
+from benchmarks.first_paint import Page
 from benchmarks.http_load import Load
 from benchmarks.measure import Aim, Case, Ratio, Samples
 from benchmarks.ours import Ours
@@ -26,6 +27,7 @@ from streaminfer.runtime import names
 
 POSTERIOR, PREDICT, KEY = "posterior", "predict", "key"
 BARE, P99 = "{}: bare Starlette", "{}: p99"
+WEIGHT, PAINT = "page", "page: first paint"
 KEYS = 10_000
 KEYED = """
 name: {}
@@ -44,11 +46,17 @@ def case(letter: str, folder: Path, url: str, rate: int, seconds: float) -> Case
         "requests/s",
         {"streaminfer": lambda: measure(folder, url, rate, seconds)},
         [Ratio(f"{name} of bare Starlette", name, BARE.format(name)) for name in asked],
-        {**{name: Aim(">=", 500) for name in asked}, **{P99.format(name): Aim("<=", 50) for name in asked}},
+        {
+            **{name: Aim(">=", 500) for name in asked},
+            **{P99.format(name): Aim("<=", 50) for name in asked},
+            WEIGHT: Aim("<=", 200),
+        },
         units={
             **dict.fromkeys(asked, "requests/s"),
             **{BARE.format(name): "requests/s" for name in asked},
             **{P99.format(name): "ms" for name in asked},
+            WEIGHT: "kB",
+            PAINT: "ms",
         },
     )
 
@@ -62,7 +70,7 @@ def measure(folder: Path, url: str, rate: int, seconds: float) -> Samples:
     keyed = ours.written(folder, url, KEYED.format)
     feeder = ["-m", "benchmarks.http_cases", url, names.data_topic(keyed.spec), str(rate), str(4 * seconds + 20)]
     path = f"/v1/posteriors/{keyed.spec.name}/keys/{KEYS // 2}"
-    return {**found, **_measured(folder, keyed, feeder, {KEY: (path, "")}, seconds)}
+    return {**_measured(folder, keyed, feeder, {KEY: (path, "")}, seconds), **found}
 
 
 def _measured(
@@ -82,7 +90,9 @@ def _measured(
             load = _load(port, path, body, seconds)
             found |= {name: load.rate, P99.format(name): load.p99}
             found[BARE.format(name)] = _bare(folder, answer, path, body, seconds).rate
-    return found
+        with running(["-m", "benchmarks.first_paint", f"http://127.0.0.1:{port}/"]) as visitor:
+            page = Page(*json.loads(output(visitor)))
+    return {**found, WEIGHT: page.bytes / 1000, PAINT: page.paint_ms}
 
 
 def _bare(folder: Path, answer: bytes, path: str, body: str, seconds: float) -> Load:

@@ -10,7 +10,7 @@ from benchmarks.measure import Aim, Case, Ratio, Samples
 from benchmarks.sampler_cases import SERVICE
 from benchmarks.sampler_task import Steps, Taken
 
-MH, POISSON, SUBSAMPLED, FLYMC = "mh", "poisson_mh", "subsampled_mh", "flymc"
+MH, POISSON, SUBSAMPLED, FLYMC, SGLD = "mh", "poisson_mh", "subsampled_mh", "flymc", "sgld"
 FEATURES, EVENTS = 10, 100_000
 FEW, MANY = 10_000, 1_000_000
 KERNEL = "kernel"
@@ -73,17 +73,19 @@ def _effective(steps: int) -> Case:
         POISSON: Steps(POISSON, steps, n=EVENTS, d=FEATURES),
         SUBSAMPLED: Steps(SUBSAMPLED, max(512, steps // 64), n=EVENTS, d=FEATURES),
         FLYMC: Steps(FLYMC, max(1024, steps // 4), n=EVENTS, d=FEATURES),
+        SGLD: Steps(SGLD, steps, n=EVENTS, d=FEATURES),
     }
 
     def run(name: str, task: Steps) -> Callable[[], Samples]:
-        return lambda: {name: _contend(task).effective}
+        program = sampler_cases.NUMBA if name == SGLD else "walks"
+        return lambda: {name: sampler_cases.contend(program, task).effective}
 
     return Case(
         "o4",
         f"effective draws: {_title(f'{EVENTS:,}')}",
         "draws/s",
         {name: run(name, task) for name, task in tasks.items()},
-        [Ratio(f"{name} of mh", name, MH) for name in (POISSON, SUBSAMPLED, FLYMC)],
+        [Ratio(f"{name} of mh", name, MH) for name in (POISSON, SUBSAMPLED, FLYMC, SGLD)],
     )
 
 

@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 
+from streaminfer.runtime import ending
 from streaminfer.runtime.threads import pin_threads
 
 
 def main() -> None:
+    ending.install()
     pin_threads()
     if sys.argv[1:2] == ["run"]:
         end_when_told()

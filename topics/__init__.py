@@ -35,6 +35,11 @@ class Declaration:
     earlier: Mapping[int, str]
     """The files of the schemas that older versions wrote, by their ids."""
 
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """All services and commands that have to do with it."""
+        return (*self.writers, *self.readers, *self.describers)
+
     def topic(self, spec_name: str) -> str:
         """The full name of this topic for a spec."""
         return f"{spec_name}.{self.name}"

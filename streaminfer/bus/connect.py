@@ -71,6 +71,7 @@ def open_bus(url: str, make: bool = True) -> Bus:
 
     `make=False` is for readers: an embedded bus that does not exist is then an error.
     """
+    _refuse_credentials(url)
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in SCHEMES:
         known = ", ".join(sorted(SCHEMES))
@@ -81,8 +82,27 @@ def open_bus(url: str, make: bool = True) -> Bus:
     return SCHEMES[scheme](url, rest, make)
 
 
+def _refuse_credentials(url: str) -> None:
+    """A URL is shown in errors, logs and lists of processes. Paths of an embedded bus may have such a character."""
+    if "@" in url and not url.startswith("embedded:"):
+        raise BusUrlError(
+            "bus URL: must not have a user or password (something stands before @): use STREAMINFER_KAFKA_USERNAME and "
+            "STREAMINFER_KAFKA_PASSWORD_FILE"
+        )
+
+
+def shown(url: str) -> str:
+    """A URL for a text, without what should not have been in it."""
+    try:
+        _refuse_credentials(url)
+    except BusUrlError:
+        return "a URL with a user or password, which is refused"
+    return url
+
+
 def public_names(url: str) -> Callable[[str], str]:
     """What names of a bus are called on its cluster, by its URL alone: a Kafka bus may have a namespace."""
+    _refuse_credentials(url)
     scheme, _, rest = url.partition(":")
     if scheme != "kafka":
         return lambda name: name

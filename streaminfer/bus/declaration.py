@@ -26,6 +26,11 @@ def check(topic: Topic) -> None:
         raise ValueError(f"topic {topic.name!r}: retention_ms is {topic.retention_ms}, it must not be negative")
 
 
+def is_kept_longer(topic: Topic, kept: Topic) -> bool:
+    """Whether a compacted topic was made when it was declared to be kept for ever: that does no harm."""
+    return topic.cleanup == kept.cleanup == "compact" and kept.retention_ms is None and topic.retention_ms is not None
+
+
 def missing(topic: Topic, kept: Topic | None) -> int:
     """How many partitions must be added to what is kept; raises TopicMismatch if adding does not help."""
     if kept is None:
@@ -35,7 +40,7 @@ def missing(topic: Topic, kept: Topic | None) -> int:
         ("retention_ms", topic.retention_ms, kept.retention_ms),
         ("max_bytes", topic.max_bytes, kept.max_bytes),
     ):
-        if declared != stored:
+        if declared != stored and not (name == "retention_ms" and is_kept_longer(topic, kept)):
             raise TopicMismatch(f"topic {topic.name!r}: {name} is {stored!r} on the bus but declared as {declared!r}")
     if topic.partitions < kept.partitions:
         raise TopicMismatch(

@@ -85,7 +85,9 @@ Positions = Mapping[Partition, Position]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """How a topic is kept. `retention_ms` of None is for ever; a compacted topic keeps the newest of each key."""
+    """How a topic is kept. `retention_ms` of None is for ever.
+
+    A compacted topic keeps the newest of each key, and none for longer than its retention."""
 
     name: str
     partitions: int

@@ -14,12 +14,13 @@ from streaminfer.bus.connect import BusUrlError
 from streaminfer.bus.environment import SettingsError
 from streaminfer.bus.protocol import BusError
 from streaminfer.cli.common import UsageError
+from streaminfer.cli.terminal import harmless
 from streaminfer.runtime import logs
 from streaminfer.runtime.api.prediction import CannotPredict
 from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
-from streaminfer.runtime.service import Fatal
+from streaminfer.runtime.service import Fatal, NotYet
 from streaminfer.runtime.supervising.supervisor import GaveUp
 from streaminfer.spec import SpecError
 from streaminfer.wire.snapshots import OtherSpec
@@ -47,11 +48,16 @@ COMMANDS = (
     "demo",
 )
 BAD_USAGE = (UsageError, SpecError, BusUrlError, AddressError, NotOurs, SettingsError, CannotPredict)
-FAILED = (FileError, BusError, Fatal, GaveUp, OtherSpec, OSError)
+FAILED = (FileError, BusError, Fatal, NotYet, GaveUp, OtherSpec, OSError)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; 0 done, 1 failed, 2 bad usage or bad spec. `verdict` has two more."""
+    with harmless():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     options = parser_of(_asked(arguments)).parse_args(arguments)
     try:
         logs.configure(options.verbose)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from streaminfer.bus.connect import default_url, open_bus
+from streaminfer.bus.connect import default_url, open_bus, shown
 from streaminfer.bus.protocol import Bus, UnknownTopic
+from streaminfer.cli.terminal import printable
 from streaminfer.runtime import logs, names
 from streaminfer.runtime.loading.readers import KINDS, STREAMED
 from streaminfer.runtime.patience import patiently
@@ -41,11 +42,12 @@ def warn(spec: Spec, file: str) -> None:
 
 def add_bus(parser: argparse.ArgumentParser, serves: bool = False) -> None:
     """The bus; and how long to wait for it, unless a command `serves`: those wait for ever."""
+    here = shown(default_url()).replace("%", "%%")
     parser.add_argument(
         "--bus",
         metavar="URL",
         default=default_url(),
-        help="the bus (default: STREAMINFER_BUS, else embedded:./.streaminfer; here: %(default)s)",
+        help=f"the bus (default: STREAMINFER_BUS, else embedded:./.streaminfer; here: {here})",
     )
     if not serves:
         parser.add_argument(
@@ -143,7 +145,7 @@ def print_json(document: Any) -> None:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as they must be; columns of numbers to the right."""
-    columns = list(zip(header, *rows, strict=True))
+    columns = list(zip(header, *([printable(cell) for cell in row] for row in rows), strict=True))
     aligned = [_aligned(column) for column in columns]
     for cells in zip(*aligned, strict=True):
         print("  ".join(cells).rstrip())
@@ -158,6 +160,7 @@ class LongTable:
 
     def add(self, rows: Sequence[Sequence[str]]) -> None:
         """Prints rows; one with fewer cells than columns has a remark in its last one."""
+        rows = [[printable(cell) for cell in row] for row in rows]
         whole = [row for row in rows if len(row) == len(self._header)]
         if not self._forms:
             self._forms = [_form(column) for column in zip(self._header, *whole, strict=True)]

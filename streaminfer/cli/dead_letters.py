@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_of, print_json, print_table, whole
-from streaminfer.cli.terminal import StatusLine, bar
+from streaminfer.bus.protocol import Bus
+from streaminfer.cli.common import (
+    LongTable,
+    UsageError,
+    add_bus,
+    add_json,
+    add_spec,
+    bus_of,
+    print_json,
+    print_table,
+    whole,
+)  # fmt: skip
+from streaminfer.cli.terminal import StatusLine, bar, printable
 from streaminfer.runtime import names
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.documents import base64_of, document, text_of
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.spec import Spec, load_spec
 from streaminfer.wire.dead_letters import DeadLetter
 
@@ -17,6 +31,8 @@ REASON = 120
 """Characters of a reason in a table; --json has all of it."""
 PREVIEW = 40
 """Characters of a value."""
+PORTION = 200
+"""Dead letters that are in memory at once."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,25 +52,33 @@ def command(options: argparse.Namespace) -> int:
         if options.summary and options.limit is not None:
             raise UsageError("--limit: with --summary it counts reasons, but --retry sends dead letters: leave one out")
         _check_retry(spec)
-    with bus_of(options, spec, make=False) as bus:
-        found = store.pending(spec, bus)
+    with bus_of(options, spec, make=False) as bus, Pending(spec, bus) as found:
         if options.summary:
             _print_summary(found, options.limit, options.json)
         else:
-            total, found = len(found), found[: options.limit]
-            _print(found, options.json)
-            _tell_rest(len(found), total, "dead letters")
+            _print(islice(found, options.limit), options.json)
+            _tell_rest(min(len(found), options.limit or len(found)), len(found), "dead letters")
         if options.retry:
-            line, sent = StatusLine(), 0
-            for count in store.retry(spec, bus, found):
-                sent += count
-                line.show(f"{bar(sent / len(found))} {sent:,} sent again")
-            cut = sum(letter.is_cut for letter in found)
-            kept = "1 holds only a part of its record and was not sent"
-            kept = kept if cut == 1 else f"{cut:,} hold only a part of their record and were not sent"
-            rest = f"; {kept}" if cut else ""
-            print(f"{sent} of {len(found)} sent again{rest}", file=sys.stderr)
+            _retry(spec, bus, found, options.limit)
     return 0
+
+
+def _retry(spec: Spec, bus: Bus, found: Pending, limit: int | None) -> None:
+    line, sent, cut, total = StatusLine(), 0, 0, min(len(found), limit or len(found))
+
+    def whole_ones() -> Iterator[DeadLetter]:
+        nonlocal cut
+        for letter in islice(found, limit):
+            cut += letter.is_cut
+            yield letter
+
+    for count in store.retry(spec, bus, whole_ones()):
+        sent += count
+        line.show(f"{bar(sent / total)} {sent:,} sent again")
+    kept = "1 holds only a part of its record and was not sent"
+    kept = kept if cut == 1 else f"{cut:,} hold only a part of their record and were not sent"
+    rest = f"; {kept}" if cut else ""
+    print(f"{sent} of {total} sent again{rest}", file=sys.stderr)
 
 
 def _check_retry(spec: Spec) -> None:
@@ -70,7 +94,7 @@ def _tell_rest(listed: int, total: int, what: str) -> None:
         print(f"the first {listed:,} of {total:,} {what} (--limit)", file=sys.stderr)
 
 
-def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) -> None:
+def _print_summary(found: Iterable[DeadLetter], limit: int | None, as_json: bool) -> None:
     """A line for each reason, with a value that had it."""
     tally = store.counted(found).reasons()
     listed = tally[:limit]
@@ -79,7 +103,7 @@ def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) ->
             example = None if each.example is None else text_of(each.example)
             print_json({"count": each.count, "reason": each.reason, "example": example,
                         "example_base64": base64_of(each.example)})  # fmt: skip
-    elif not found:
+    elif not tally:
         print("no dead letters")
     else:
         rows = [[f"{each.count:,}", _cut(each.reason, REASON), _preview(each.example)] for each in listed]
@@ -87,27 +111,24 @@ def _print_summary(found: list[DeadLetter], limit: int | None, as_json: bool) ->
     _tell_rest(len(listed), len(tally), "reasons")
 
 
-def _print(found: list[DeadLetter], as_json: bool) -> None:
+def _print(found: Iterator[DeadLetter], as_json: bool) -> None:
+    """In portions: there may be any number of them."""
     if as_json:
         for letter in found:
             print_json(document(letter))
-    elif not found:
+        return
+    table, portion = LongTable(["source", "offset", "reason", "value"]), list(islice(found, PORTION))
+    if not portion:
         print("no dead letters")
-    else:
-        rows = [
-            [_printable(f"{x.topic}-{x.partition}"), str(x.offset), _cut(x.reason, REASON), _preview(x.value)]
-            for x in found
-        ]
-        print_table(["source", "offset", "reason", "value"], rows)
-
-
-def _printable(text: str) -> str:
-    """Text from outside, without anything that a terminal would act upon."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    while portion:
+        table.add([
+            [f"{x.topic}-{x.partition}", str(x.offset), _cut(x.reason, REASON), _preview(x.value)] for x in portion
+        ])  # fmt: skip
+        portion = list(islice(found, PORTION))
 
 
 def _cut(text: str, most: int) -> str:
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

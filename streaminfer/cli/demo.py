@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import ABOUT, print_table, whole
-from streaminfer.cli.terminal import fitting
+from streaminfer.cli.terminal import fitting, raw
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.loading.produce import publish_rows
 from streaminfer.runtime.plurals import counted
@@ -175,7 +175,8 @@ class Screen:
     """The estimates with their 95% intervals, redrawn in place on a terminal, now and then elsewhere."""
 
     def __init__(self) -> None:
-        self._live = sys.stdout.isatty()
+        self._stream = raw(sys.stdout)
+        self._live = self._stream.isatty()
         self._shown_at = 0.0
         self._height = 0
 
@@ -188,10 +189,10 @@ class Screen:
         self._shown_at = now
         lines = self._lines(play, PosteriorSnapshot(play.spec, status.snapshot))
         if self._live and self._height:
-            sys.stdout.write(f"\x1b[{self._height}A")
+            self._stream.write(f"\x1b[{self._height}A")
         for line in lines:
-            sys.stdout.write(f"{fitting(line)}\x1b[K\n" if self._live else f"{line}\n")
-        sys.stdout.flush()
+            self._stream.write(f"{fitting(line)}\x1b[K\n" if self._live else f"{line}\n")
+        self._stream.flush()
         self._height = len(lines)
 
     def _lines(self, play: Play, found: PosteriorSnapshot) -> list[str]:

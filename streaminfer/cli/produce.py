@@ -14,7 +14,7 @@ from pathlib import Path
 from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.cli.common import add_bus, add_file, add_json, add_spec, bus_of, check_file, print_json, whole
 from streaminfer.cli.terminal import StatusLine, bar
-from streaminfer.runtime import names
+from streaminfer.runtime import names, provide
 from streaminfer.runtime.dead_letters.tally import Tally
 from streaminfer.runtime.loading.produce import Loader, Piped, Progress, check_spec
 from streaminfer.runtime.plurals import counted
@@ -41,7 +41,7 @@ def command(options: argparse.Namespace) -> int:
     check_file(options)
     line = StatusLine(at_once=False)
     with bus_of(options, spec) as bus:
-        names.create_topics(spec, bus)
+        provide.topics(spec, bus, "produce")
         _check_spec(spec, bus)
         loader = _loader(spec, bus, options)
         progress = Progress(0, 0, 1)

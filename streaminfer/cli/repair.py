@@ -35,7 +35,7 @@ def command(options: argparse.Namespace) -> int:
             "that could answer. Run it in a terminal, or add --yes to change without a question"
         )
     with bus_of(options, spec, make=False) as bus:
-        known = schemas.prepare(spec, bus)
+        known = schemas.prepare(spec, bus, "repair")
         if spec.sampling is not None:
             return 0 if repair_sampled.repaired(spec, spec.sampling, bus, known, options.yes or _agreed) else 1
         left = [

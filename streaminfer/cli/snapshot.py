@@ -25,6 +25,7 @@ from streaminfer.cli.common import (
     print_table,
     whole,
 )  # fmt: skip
+from streaminfer.cli.terminal import printable
 from streaminfer.models.keys import label_of
 from streaminfer.models.model import Labels, Moments
 from streaminfer.runtime.api.connection import Connection
@@ -273,7 +274,7 @@ def print_summary(found: PosteriorSnapshot) -> None:
 
 def heading(found: PosteriorSnapshot) -> str:
     """Which posterior it is, how exact, and which version."""
-    name = found.name if found.key is None else f"{found.name} of {found.key}"
+    name = found.name if found.key is None else f"{found.name} of {printable(found.key)}"
     n_epochs = found.spec.inference.n_epochs
     passes = f", pass {found.epoch + 1} of {n_epochs}" if n_epochs > 1 else ""
     return f"{name}: {how(found.spec, found.snapshot)}, version {found.version}{passes}"

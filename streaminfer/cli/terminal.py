@@ -1,11 +1,65 @@
-"""Lines that change in place on a terminal, and come now and then if there is none."""
+"""What is written to a terminal: text without anything that it acts upon, and lines that change in place."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
-from typing import TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+_SUSPECT: Final = re.compile(r"[^\n\t -~]+")
+"""Neither ASCII that is only shown, nor the end of a line."""
+
+
+def printable(text: str) -> str:
+    """Text from outside, without anything that a terminal acts upon: controls, marks of direction, what is not seen.
+
+    Each such character is shown as JSON may write it, as \\u001b, so JSON stays the same document.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+class Harmless:
+    """A stream whose text is `printable`, with its line ends. The rest is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def write(self, text: str) -> int:
+        self.raw.write(_SUSPECT.sub(lambda found: printable(found[0]), text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The stream below, for what is to act upon the terminal."""
+    return stream.raw if isinstance(stream, Harmless) else stream
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """Meanwhile standard output and error are harmless, whoever writes to them: tables, errors, logs and JSON."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Harmless(sys.stdout), Harmless(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
 
 QUIET_INTERVAL = 5.0
 """Seconds between lines if output is not a terminal."""
@@ -19,7 +73,7 @@ class StatusLine:
 
         Otherwise work that takes less than an interval has only its last line.
         """
-        self._stream = stream or sys.stderr
+        self._stream = raw(stream or sys.stderr)
         self._live = self._stream.isatty()
         self._shown_at = -QUIET_INTERVAL if at_once or self._live else time.monotonic()
         self._width = 0
@@ -29,7 +83,7 @@ class StatusLine:
 
         The last one is printed as a whole, and may take several lines of the terminal.
         """
-        now = time.monotonic()
+        now, text = time.monotonic(), printable(text)
         if not self._live:
             if last or now - self._shown_at >= QUIET_INTERVAL:
                 self._shown_at = now

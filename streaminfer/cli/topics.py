@@ -28,7 +28,7 @@ def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     with bus_of(options, spec, make=options.apply) as bus:
         if options.apply:
-            schemas.prepare(spec, bus)
+            schemas.prepare(spec, bus, make=True)
         there = bus.topics()
         rows = [_row(bus, topic, there.get(topic.name)) for topic in names.topics_on(spec, bus)]
         if spec.data.topic is not None:

@@ -56,7 +56,7 @@ class Answers:
 
     def keys(self) -> KeyIndex:
         """Raises Problem if the posterior has no keys, or they are not read yet."""
-        if self.spec.key is None:
+        if not kind_of(self.spec).by_key:
             rule = "the posterior has no keys: there is one for all events"
             raise Problem(404, f"{self.spec.name}: {rule}", field="keys", rule=rule, remedy="ask for the posterior")
         if self.memory.keys is None or not self.memory.keys.complete:
@@ -91,7 +91,7 @@ class Answers:
             "model": self.spec.kind,
             "method": self.spec.inference.method,
             "kind": kind_of(self.spec).name,
-            "keyed": self.spec.key is not None,
+            "keyed": kind_of(self.spec).by_key,
             "fingerprint": self.spec.fingerprint,
             "version": None if newest is None else newest.version,
             "n_events": None if newest is None else newest.found.n_events,
@@ -103,7 +103,7 @@ class Answers:
         newest = self.posterior()
         if unchanged(asked, newest.etag):
             return not_modified(newest.etag)
-        if self.spec.key is None:
+        if not kind_of(self.spec).by_key:
             return bytes_answer(newest.body, newest.etag)
         listed = self._page("", FIRST_KEYS)
         return json_answer({**newest.found.about(), **listed}, newest.etag)

@@ -19,6 +19,7 @@ from streaminfer.runtime.api.prediction import CannotPredict
 from streaminfer.runtime.api.predictor import ByKey, Predictor
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot, plain
 from streaminfer.runtime.monitoring.memory.keys import Building
+from streaminfer.tables.kinds import kind_of
 from streaminfer.wire.events.json_values import parse_json
 
 INTERVAL: Final = 0.95
@@ -42,7 +43,7 @@ class Computing:
     def _found(self, key: str | None) -> PosteriorSnapshot:
         if key is not None:
             return self._answers.of_key(key)
-        if self._answers.spec.key is not None:
+        if kind_of(self._answers.spec).by_key:
             rule = "must be said, as there is a posterior for each key"
             raise bad_field("key", rule, None, "say one of `keys`")
         return self._answers.posterior().found
@@ -60,7 +61,7 @@ class Computing:
 
     async def predict(self, asked: Asked) -> Response:
         rows, level, key = self._body(await asked.request.body())
-        own_keys = self._answers.spec.key is not None and key is None
+        own_keys = kind_of(self._answers.spec).by_key and key is None
         source = self._answers.keys() if own_keys else self._found(key)
         return await self._workers.run(partial(self._predict, source, rows, level))
 

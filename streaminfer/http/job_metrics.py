@@ -21,8 +21,8 @@ class JobMetrics(Collector):
         yield from self._of_supervisors()
         labels = ["posterior", "service", "instance"]
         alive = GaugeMetricFamily("streaminfer_service_healthy", "1 if a process has beaten lately", labels=labels)
-        text = "What a process counted at its last sign of life"
-        told = GaugeMetricFamily("streaminfer_service_counter", text, labels=[*labels, "counter"])
+        text = "What a process counted or showed at its last sign of life, by its short name"
+        told = GaugeMetricFamily("streaminfer_service_value", text, labels=[*labels, "name"])
         for memory in self._memories:
             name, now = memory.spec.name, memory.now()
             for (service, instance), process in sorted(memory.services.shown.items()):

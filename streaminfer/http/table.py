@@ -17,6 +17,7 @@ from streaminfer.http.routes import Answer, Asked, Handler, Route
 from streaminfer.http.signing_in import FORM, SigningIn
 from streaminfer.http.streaming import KIND as EVENTS
 from streaminfer.http.streaming import Streaming
+from streaminfer.tables.kinds import kind_of
 
 ONE: Final = "/v1/posteriors/{name}"
 LARGEST: Final = (1 << 63) - 1
@@ -46,7 +47,7 @@ def routes(
     async def listed(_asked: Asked) -> Response:
         return json_answer({"posteriors": [one.answers.summary() for one in ones.values()]})
 
-    all_keyed = all(one.answers.spec.key is not None for one in ones.values())
+    all_keyed = all(kind_of(one.answers.spec).by_key for one in ones.values())
     name = Text("name", "the posterior's name, as in its spec", 40, place="path", only=tuple(ones))
     of_key = Text("key", "of a keyed posterior, the key", 256, required=all_keyed)
     n = Whole("n", "how many draws", 1, limits.draws, 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from streaminfer.bus.partitioner import partition_of
@@ -158,17 +159,22 @@ def create_topics(spec: Spec, bus: Bus) -> None:
 
 def topics_on(spec: Spec, bus: Bus) -> list[Topic]:
     """The spec's own topics as they should be on a bus. Once there may have been more chains: their partitions stay."""
-    wanted = topics_of(spec)
-    if spec.sampling is None:
-        return wanted
-    kept = bus.topics()
     by_unit = {each.topic(spec.name) for each in declared(spec).values() if each.partitions == "unit"}
-    return [
-        replace(each, partitions=max(each.partitions, kept[each.name].partitions))
-        if each.name in by_unit & kept.keys()
-        else each
-        for each in wanted
-    ]
+    kept = {name: count_of(bus, name) for name in by_unit}
+    return [replace(each, partitions=max(each.partitions, kept.get(each.name, 0))) for each in topics_of(spec)]
+
+
+def count_of(bus: Bus, topic: str) -> int:
+    """How many partitions a topic has on a bus; 0 of one that does not exist."""
+    try:
+        return len(bus.starts(topic))
+    except UnknownTopic:
+        return 0
+
+
+def there(spec: Spec, bus: Bus, topics: Iterable[str]) -> list[str]:
+    """Those of the declared topics, by short name, that exist on a bus."""
+    return [short for short in topics if count_of(bus, topic(spec, short))]
 
 
 def check_data_topic(spec: Spec, bus: Bus) -> None:

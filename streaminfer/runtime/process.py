@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.runtime import alive, loop, names
+from streaminfer.runtime.following.comparing import Compared, compare
 from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.logs import event
 from streaminfer.runtime.monitoring.pulse import Beating, Pulse, instance_of
@@ -77,6 +78,9 @@ def run(
             return
         stack.enter_context(bus)
 
+        told: list[Together] = []
+        """What is told of the services."""
+
         def start() -> Service:
             made: list[tuple[Service, CollectorRegistry]] = []
             try:
@@ -84,7 +88,10 @@ def run(
             except BaseException:
                 Several([service for service, _ in made]).close()
                 raise
-            health.registry.register(Together([own for _, own in made]))
+            while told:
+                health.registry.unregister(told.pop())  # that of a service that was left
+            told.append(Together([own for _, own in made]))
+            health.registry.register(told[-1])
             for each in (spec, *also):
                 _tell_joined(role, each, instance)
             return made[0][0] if not also else Several([each for each, _ in made])
@@ -104,11 +111,13 @@ def _tell_joined(role: Role, spec: Spec, instance: str | None) -> None:
 
 def _built(role: Role, spec: Spec, bus: Bus, instance: str | None) -> tuple[Service, CollectorRegistry]:
     """The service of one spec, and its metrics."""
-    ids = schemas.prepare(spec, bus)
+    compare(spec, bus, schemas.look_up(spec, bus, ["posterior"]))  # before anything is made, or a group joined
+    ids = schemas.prepare(spec, bus, role.name)
     try:
         names.check_data_topic(spec, bus)
     except names.DataTopicMissing as error:
         raise Unavailable(str(error)) from error  # its owner may come up later than we
     own = CollectorRegistry()  # for this try: metrics of one that failed halfway would be in the way
     service = role.build(spec, bus, own, instance, ids)
-    return Beating(service, Pulse(spec, bus, role.name, instance, own, ids)), own
+    beating = Beating(service, Pulse(spec, bus, role.name, instance, own, ids))
+    return Compared(beating, spec, bus, ids), own

@@ -14,7 +14,6 @@ from typing import Final, Literal
 from streaminfer.runtime import names
 from streaminfer.runtime.role import Roles, needed
 from streaminfer.spec import Spec
-from streaminfer.topics import Declaration
 
 TOPICS: Final = "topics"
 """The command that makes topics."""
@@ -60,7 +59,7 @@ Named = tuple[Resource, str]
 def rights(spec: Spec, roles: Roles, public: Callable[[str], str] = lambda name: name) -> list[Grant]:
     """The grants of every program that a spec has; `public` is what a name is called on the cluster."""
     services = [role.name for role in needed(roles, spec)]
-    said = [name for each in names.declared(spec).values() for name in _everyone(each)]
+    said = [name for each in names.declared(spec).values() for name in each.everyone]
     commands = [name for name in dict.fromkeys(said) if name not in roles and (name != DRAWS or spec.sampling)]
     wanted = {name: list(_of_topics(spec, name)) for name in (*services, *commands)}
     for role in needed(roles, spec):
@@ -76,10 +75,6 @@ def rights(spec: Spec, roles: Roles, public: Callable[[str], str] = lambda name:
         for name, found in wanted.items()
         for kind, operations in _merged(found).items()
     ]
-
-
-def _everyone(declared: Declaration) -> tuple[str, ...]:
-    return (*declared.writers, *declared.readers, *declared.describers)
 
 
 def _of_topics(spec: Spec, role: str) -> Iterator[Named]:

@@ -9,6 +9,10 @@ class Fatal(Exception):
     """The service cannot go on; the text says why and what to do."""
 
 
+class NotYet(Exception):
+    """The service cannot work until something outside changes; the text says what. Until then it waits, not ready."""
+
+
 class Service(Protocol):
     """A worker, a master: all its work happens in `step`, so any schedule of steps and crashes can be played."""
 

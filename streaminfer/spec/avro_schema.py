@@ -46,7 +46,7 @@ Schema = str | list[Any] | dict[str, Any]
 
 
 class SchemaError(ValueError):
-    """A schema that is not read; the text says why."""
+    """A schema that is not read; the text says why, and repeats nothing of it: it may not have been meant."""
 
 
 def reduced(text: str, dated: bool = False) -> Schema:
@@ -114,7 +114,7 @@ def check_writable(schema: Schema, fields: Sequence[Field]) -> None:
     try:
         fastavro.parse_schema(schema)
     except Exception as error:  # fastavro has several, and TypeError and the like escape it
-        raise SchemaError(f"is not valid Avro: {type(error).__name__}: {error}"[:200]) from error
+        raise SchemaError(f"is not valid Avro: {type(error).__name__}") from None
 
 
 def derived(fields: Sequence[Field]) -> str:
@@ -243,7 +243,7 @@ class _Reduction:
     def _declared(self, kind: str, schema: dict[str, Any], namespace: str, depth: int) -> Any:
         name = _full(_text(schema.get("name"), "a name"), schema.get("namespace") or namespace)
         if name in self._named:
-            raise SchemaError(f"declares {name[:100]} twice")
+            raise SchemaError("declares a name twice")
         self._named[name] = None  # not yet whole: a use inside itself is recursion
         made: dict[str, Any] = {"type": "record" if kind == "error" else kind, "name": f"T{self._types}"}
         if kind == "enum":
@@ -262,7 +262,7 @@ class _Reduction:
                 raise SchemaError("has a field that is not a mapping")
             name = _text(each.get("name"), "the name of a field")
             if name in made:
-                raise SchemaError(f"has the field {name[:100]} twice in one record")
+                raise SchemaError("has a field twice in one record")
             made[name] = {"name": name, "type": self.of(each.get("type"), namespace, depth + 1)}
             if "default" in each:
                 made[name]["default"] = each["default"]
@@ -273,10 +273,10 @@ class _Reduction:
         if full not in self._named:
             full = name
         if full not in self._named:
-            raise SchemaError(f"uses {name[:100]}, which is not a type")
+            raise SchemaError("uses a name that is not a type")
         kept = self._named[full]
         if kept is None:
-            raise SchemaError(f"is recursive: {name[:100]} holds itself")
+            raise SchemaError("is recursive: a type holds itself")
         return self._copy(kept, depth)
 
     def _copy(self, schema: Any, depth: int) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.events import Field
 from streaminfer.models.options import Choice, Integer, Option, OptionsError, Pairs, Section, Text
+from streaminfer.spec import files
 from streaminfer.spec.avro_schema import MAX_BYTES, SchemaError, check_fields, check_writable, derived, reduced
 
 FORMATS: Final = ("json", "avro", "rows")
@@ -175,16 +176,12 @@ def _schema_of(option: str, value: object, remedy: str = "") -> Iterator[None]:
 
 def read_schema(folder: Path, file: str) -> str:
     """The text of the file that `schema` names; raises OptionsError if it cannot be read."""
-    path = folder / file
+    path = files.named(folder, file, "schema", "must name a file")
     try:
-        if not path.is_file():
-            raise OptionsError("schema", f"must name a file, and {path} is not a file", file)
         with path.open("rb") as stream:
             return stream.read(MAX_BYTES + 1).decode()
     except (OSError, ValueError) as error:
-        if isinstance(error, OptionsError):
-            raise
-        raise OptionsError("schema", f"names a file that cannot be read as text: {error}", file) from error
+        raise files.unreadable("schema", file, error) from None
 
 
 def located(fields: Sequence[Field], paths: Mapping[str, str], others: Sequence[str] = ()) -> tuple[Field, ...]:

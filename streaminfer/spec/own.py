@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,8 @@ _RULE: Final = (
     f"the colon, at most {LONGEST} characters"
 )
 _HINT: Final = " for variational methods (for samplers, name one as inference.method)"
+VARIABLE: Final = "STREAMINFER_OWN_MODELS"
+NONE: Final = "none"
 _PLAIN: Final = (str, bool, int, float, type(None))
 
 
@@ -41,6 +44,7 @@ def found(kind: str, sampled: bool = False) -> type[Model]:
     """
     if len(kind) > LONGEST or not re.fullmatch(PATTERN, kind):
         raise OptionsError("kind", _RULE, kind)
+    _check_allowed(kind.partition(":")[0])
     with _reported("to look at its members", kind):
         made = _imported(kind)
         fault = next(target_faults.of_class(made) if sampled else own_faults.of_class(made), None)
@@ -48,6 +52,18 @@ def found(kind: str, sampled: bool = False) -> type[Model]:
     if fault is not None:
         raise OptionsError("kind", f"must name a model, but the class {fault}{hint}; see docs/own-models.md", kind)
     return made
+
+
+def _check_allowed(module: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises OptionsError if this installation limits the modules that specs may import, and to others."""
+    limit = environ.get(VARIABLE)
+    if limit is None:
+        return
+    prefixes = [each.strip() for each in limit.split(",")]
+    if prefixes != [NONE] and any(f"{module}.".startswith(f"{each}.") for each in prefixes if each):
+        return
+    allowed = "none may be" if prefixes == [NONE] else f"only {', '.join(filter(None, prefixes)) or 'none'} may be"
+    raise OptionsError("kind", f"must be in a module that may be imported here: {VARIABLE} says that {allowed}", module)
 
 
 def checked(kind: str, given: Mapping[Any, Any], problems: list[Problem], sampled: bool = False) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from streaminfer.models.lda.bags import MAX_BYTES
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.lda.vocabulary import MOST, fault
 from streaminfer.models.options import OptionsError
+from streaminfer.spec import files
 from streaminfer.variational.settings import Inference, Reaction
 
 FILE_BYTES: Final = MOST * (MAX_BYTES + 2)
@@ -24,19 +25,17 @@ def with_words(kind: str, options: Mapping[str, Any], folder: Path) -> dict[str,
 
 
 def _read(folder: Path, file: str) -> tuple[str, ...]:
-    path = folder / file
+    path = files.named(folder, file, "vocabulary", "must be a list of words or name a file")
     try:
-        if not path.is_file():
-            raise OptionsError("vocabulary", f"must be a list of words or name a file, and {path} is not a file", file)
         if path.stat().st_size > FILE_BYTES:
             raise OptionsError("vocabulary", f"must name a file of at most {FILE_BYTES} bytes", file)
         with path.open("rb") as stream:
             words = tuple(_lines(stream))
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionsError("vocabulary", f"names a file that cannot be read as text: {error}", file) from error
+        raise files.unreadable("vocabulary", file, error) from None
     found = fault(words)
     if found is not None:
-        raise OptionsError("vocabulary", f"line {found[0] + 1} of {path}: {found[1]}", words[found[0]])
+        raise OptionsError("vocabulary", f"line {found[0] + 1} of {path}: {found[1]}", file)
     if not words:
         raise OptionsError("vocabulary", f"must name a file with one word or more, and {path} has none", file)
     return words

@@ -28,6 +28,10 @@ from streaminfer.variational.lda.words import ShardRows
 from streaminfer.variational.methods import method_of
 from streaminfer.variational.snapshot import Snapshot
 
+MERGED_BYTES: Final = 2 << 20
+"""More does not make a master's work much less, and a worker's arrays too large for its caches."""
+MERGED_KEYED_BYTES: Final = 128 << 10
+"""All keys of an increment are in one snapshot, and these must stay small."""
 WORDS_BYTES: Final = 16 << 20
 """A minibatch of documents is cut here: as words they take some ten times as much."""
 
@@ -94,6 +98,8 @@ class Folding(NamedTuple):
     """How it learns from minibatches."""
     tape_bytes: Callable[[Spec], int | None] = _any_bytes
     """Bytes of records after which a minibatch is cut; None: no other limit than that of all."""
+    merged_bytes: int = 0
+    """Bytes of records of which one increment may be made, however many minibatches they are."""
 
 
 def kind_of(spec: Spec) -> Kind:
@@ -194,11 +200,11 @@ def _no_event(_snapshot: Snapshot) -> int:
 
 SINGLE: Final = Kind(
     "single", "", False, _size, _size, _check_posterior, _proper, _complete, _posterior, _exactness, _all_events,
-    Folding(_single, SingleLearning),
+    Folding(_single, SingleLearning, merged_bytes=MERGED_BYTES),
 )  # fmt: skip
 KEYED: Final = Kind(
     "keyed", "key", False, _size, _size, _check_posterior, _proper, _complete, _posterior, _exactness, _no_event,
-    Folding(_keyed, KeyedLearning, _bytes_of_keys),
+    Folding(_keyed, KeyedLearning, _bytes_of_keys, MERGED_KEYED_BYTES),
 )  # fmt: skip
 WORDS: Final = Kind(
     "words",

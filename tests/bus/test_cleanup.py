@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaminfer.bus.embedded import EmbeddedBus
-from streaminfer.bus.protocol import BusError, OutOfRange, Output, Partition, Topic
+from streaminfer.bus.protocol import BusError, OutOfRange, Output, Partition, Topic, TopicMismatch
 from streaminfer.bus.sqlite import cleanup
 from tests.contracts.bus_harness import read_all, values
 
@@ -131,3 +131,27 @@ def test_retention_works_in_bounded_steps(bus: EmbeddedBus, clock: Clock, monkey
     bus.retain()
     assert bus.starts("t") == {0: 35}
     assert values(read_all(bus, "t")) == [b"young"]
+
+
+def test_a_compacted_topic_with_a_retention_keeps_nothing_for_longer(bus: EmbeddedBus, clock: Clock) -> None:
+    bus.create([Topic("both", 1, "compact", DAY_MS)])
+    bus.publish([Output("both", b"old", key=b"a"), Output("both", b"older", key=b"b")])
+    clock.now += 20 * 3600
+    bus.publish([Output("both", b"new", key=b"a")])
+    clock.now += 5 * 3600
+    bus.publish([Output("for-ever", b"x")])
+    assert values(read_all(bus, "both")) == [b"new"]
+    assert bus.ends("both") == {0: 3}
+
+
+def test_a_compacted_topic_of_before_gets_the_retention_that_is_declared_now(tmp_path: Path, clock: Clock) -> None:
+    with EmbeddedBus(tmp_path / "old", clock=clock) as bus:
+        bus.create([Topic("c", 1, "compact")])
+        bus.publish([Output("c", b"old", key=b"a")])
+        bus.create([Topic("c", 1, "compact", DAY_MS)])
+        assert bus.topics()["c"].retention_ms == DAY_MS
+        clock.now += 2 * 24 * 3600
+        bus.publish([Output("c", b"new", key=b"b")])
+        assert values(read_all(bus, "c")) == [b"new"]
+        with pytest.raises(TopicMismatch, match="retention_ms"):
+            bus.create([Topic("c", 1, "compact")])  # it would keep less than declared

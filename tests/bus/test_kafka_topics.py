@@ -40,3 +40,20 @@ def test_a_record_that_the_broker_refuses_names_its_topic_and_the_setting(bus: K
         future.result(30)
     with pytest.raises(TooLarge, match=r"increase max\.message\.bytes of the topic.*a record for t-0"):
         bus.publish([Output("t", b"x" * 20_000)])
+
+
+def test_a_compacted_topic_with_a_retention(bus: KafkaBus) -> None:
+    declared = Topic("c", 1, "compact", 86_400_000)
+    bus.create([declared])
+    assert bus.topics()["c"] == declared
+    bus.create([declared])
+    with pytest.raises(TopicMismatch, match=r"cleanup\.policy is compact,delete on the broker and must be compact,"):
+        bus.create([Topic("c", 1, "compact")])
+
+
+def test_a_compacted_topic_of_before_is_kept_for_ever_as_it_was(bus: KafkaBus) -> None:
+    bus.create([Topic("c", 1, "compact")])
+    bus.create([Topic("c", 1, "compact", 86_400_000)])
+    assert bus.topics()["c"] == Topic("c", 1, "compact")
+    with pytest.raises(TopicMismatch, match=r"--add-config cleanup\.policy=delete,retention\.ms=5000$"):
+        bus.create([Topic("c", 1, "delete", 5000)])

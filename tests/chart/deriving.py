@@ -57,7 +57,7 @@ def _role(role: Role) -> dict[str, Any]:
     """Its names without that of the spec, which is `x` here."""
     specs = [parse_spec({"name": "x", "model": MODEL, "inference": each}) for each in INFERENCE]
     spec = next(each for each in specs if role.needed(each))
-    writer = None if (w := getattr(role, "writer", None)) is None else w(spec).removeprefix("x.")
+    writer = None if role.writer is None else role.writer(spec).removeprefix("x.")
     return {"short": role.short, "group": role.group(spec).removeprefix("x."), "writer": writer}
 
 
@@ -70,7 +70,7 @@ def _topic(each: Declaration) -> dict[str, Any]:
         "only_with": list(each.only_with or ()),
         "writers": list(each.writers),
         "readers": list(each.readers),
-        "describers": list(getattr(each, "describers", ())),
+        "describers": list(each.describers),
         "config": {**kept, **late, **(Settings().compacted if each.cleanup == "compact" else {})},
     }
 

@@ -67,7 +67,7 @@ def test_what_serves_is_probed_without_a_token_and_metrics_have_one(name: str) -
             first = "/readyz" if container["name"] == "posterior" else "/healthz"
             assert paths == {"startupProbe": first, "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
             assert {container[probe]["httpGet"]["port"] for probe in paths} == {port["name"]}
-            assert environment(container)["STREAMINFER_HTTP_TOKEN_FILE"] == "/etc/streaminfer-http/token"
+            assert environment(container)["STREAMINFER_HTTP_TOKEN_FILE"] == "/etc/streaminfer-http/token"  # noqa: S105
 
 
 @every_scenario

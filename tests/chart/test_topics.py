@@ -91,9 +91,16 @@ def test_users_have_the_rights_that_acls_prints(name: str) -> None:
         user = users["x-monitor" if role == "monitor" else f"x-{name}-{role}"]
         acls = user["spec"]["authorization"]["acls"]
         found = {
-            (each["resource"]["type"], each["resource"]["name"], each["resource"]["patternType"], tuple(each["operations"]))
+            (
+                each["resource"]["type"],
+                each["resource"]["name"],
+                each["resource"]["patternType"],
+                tuple(each["operations"]),
+            )
             for each in acls
-            if role != "monitor" or f"n.{name}." in each["resource"]["name"] or each["resource"]["name"] == f"n.{spec.data.topic}"
+            if role != "monitor"
+            or f"n.{name}." in each["resource"]["name"]
+            or each["resource"]["name"] == f"n.{spec.data.topic}"
         }
         assert found - {idle} == wanted - {idle}, role
         assert role != "subscribe" or idle not in found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
 import pytest
 import yaml
 
-from streaminfer.spec import parse_spec
+from streaminfer.spec import load_spec, parse_spec
 from tests.chart.deriving import CHART, ROOT
 from tests.chart.helm import Object, render
 from tests.chart.objects import SCENARIOS, Pod, environment, of_kind, pods, scenario, selected
@@ -55,11 +56,15 @@ def test_services_and_monitors_lead_to_ports_that_there_are(name: str) -> None:
         assert chosen
         for pod in chosen:
             assert port["targetPort"] in {each["name"] for part in pod.ours for each in part.get("ports", ())}
-    serving = [pod.name for pod in pods(objects) if any("--http" in each.get("args", ()) for each in pod.spec["containers"])]
+    serving = [
+        pod.name for pod in pods(objects) if any("--http" in each.get("args", ()) for each in pod.spec["containers"])
+    ]
     (metrics,) = [each for name, each in services.items() if name.endswith("-metrics")]
     assert [pod.name for pod in _chosen(objects, {"matchLabels": metrics["spec"]["selector"]})] == serving
     for monitor in of_kind(objects, "ServiceMonitor").values():
-        (found,) = [each for each in services.values() if selected(monitor["spec"]["selector"], each["metadata"]["labels"])]
+        (found,) = [
+            each for each in services.values() if selected(monitor["spec"]["selector"], each["metadata"]["labels"])
+        ]
         (endpoint,) = monitor["spec"]["endpoints"]
         assert endpoint["port"] in {each["name"] for each in found["spec"]["ports"]}
         held = of_kind(objects, "Secret")[endpoint["authorization"]["credentials"]["name"]]
@@ -108,7 +113,9 @@ def test_peers_of_the_policy_are_those_of_the_values() -> None:
     }
     assert ipaddress.ip_network(found[9093][0]["ipBlock"]["cidr"])
     (entering,) = policies["r-streaminfer-monitor"]["spec"]["ingress"]
-    assert entering["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}]
+    assert entering["from"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}
+    ]
 
 
 def test_keda_scales_workers_within_their_partitions_by_the_group_that_they_are_in() -> None:
@@ -138,13 +145,14 @@ def test_the_alert_rules_are_those_of_the_documentation() -> None:
     assert rules["spec"] == yaml.safe_load((ROOT / "docs" / "monitoring" / "alerts.yaml").read_text())
 
 
-def test_a_spec_is_installed_as_it_was_written() -> None:
-    """Numbers as YAML has them, not rounded and not as text."""
+def test_a_spec_is_installed_as_it_was_written(tmp_path: Path) -> None:
+    """Numbers as they were, neither rounded nor as text; and the files that the spec names."""
     entries = yaml.safe_load((CHART / "ci" / "many-specs-values.yaml").read_text())["specs"]
     for entry in entries:
         data = of_kind(scenario("many-specs"), "ConfigMap")[f"posteriors-{entry['spec']['name']}-spec"]["data"]
-        if "files" not in entry:
-            assert parse_spec(yaml.safe_load(data["spec.yaml"])).document == parse_spec(entry["spec"]).document
+        for name, text in data.items():
+            (tmp_path / name).write_text(text)
+        assert load_spec(tmp_path / "spec.yaml").document == parse_spec(entry["spec"], folder=tmp_path).document
         assert {name: text for name, text in data.items() if name != "spec.yaml"} == entry.get("files", {})
 
 
@@ -158,7 +166,10 @@ def test_pods_roll_when_their_spec_changes_and_no_others() -> None:
     before = yaml.safe_load((CHART / "ci" / "many-specs-values.yaml").read_text())["specs"]
     after = yaml.safe_load(yaml.safe_dump(before))
     after[0]["spec"]["inference"]["minibatch"] = 64
-    changed = {name.split("-topics")[0] for name, _ in set(_annotations({"specs": after}).items()) ^ set(_annotations({}).items())}
+    changed = {
+        name.split("-topics")[0]
+        for name, _ in set(_annotations({"specs": after}).items()) ^ set(_annotations({}).items())
+    }
     assert changed == {
         "Deployment posteriors-shops-master",
         "Deployment posteriors-shops-worker",

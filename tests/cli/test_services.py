@@ -104,7 +104,7 @@ def test_a_port_that_is_taken(programs: Programs, bus_url: str, workplace: Workp
     assert first.alive
 
 
-@pytest.mark.parametrize("command", [("up",), ("run", "master"), ("run", "svb-worker"), ("snapshot",), ("produce",)])
+@pytest.mark.parametrize("command", [("up",), ("snapshot",), ("produce",)])
 def test_a_posterior_of_another_spec_is_refused(
     workplace: Workplace, prepared_url: str, command: tuple[str, ...]
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from streaminfer import connect, load_spec
 from streaminfer.bus.protocol import Record
 from streaminfer.runtime import names
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.loading import produce
 from tests.contracts.bus_harness import read_all
 from tests.faults import crashing
@@ -144,7 +144,7 @@ class Trial:
         assert dict(found.snapshot.frontier.positions) == self.connection.bus.ends(names.topic(self.spec, "events"))
         assert (found.n_events, found.snapshot.counts.n_dead_lettered) == (self.events - bad, bad)
         assert found.posterior.natural.tolist() == self.natural
-        listed = store.pending(self.spec, self.connection.bus)
+        listed = list(Pending(self.spec, self.connection.bus))
         assert [letter.value for letter in listed] == [BAD] * bad
         assert [letter.offset for letter in listed] == [r.offset for r in self._records() if r.value == BAD]
 

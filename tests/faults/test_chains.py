@@ -215,7 +215,7 @@ def killed(folder: Path, url: str, method: str, seed: int, kills: int) -> None:
 
 IN_EVERY_RUN = {"embedded": [("mh sgld flymc",)], "kafka": [("poisson_mh",)]}
 """One that reads all events, one that goes along gradients, and two that decide on subsets."""
-EVERY = "mh mala gibbs sgld sghmc sgnht", f"sgrld subsampled_mh poisson_mh flymc {CORRECTED}"
+EVERY = ("mh mala gibbs", "sgld sghmc sgnht", f"sgrld subsampled_mh {CORRECTED}", "poisson_mh flymc")
 LATER = {bus: [(methods,) for methods in EVERY] for bus in IN_EVERY_RUN}
 
 

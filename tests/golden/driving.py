@@ -52,8 +52,8 @@ class _OneByOne(Worker):
     """A worker of before minibatches were merged: it makes an increment of each."""
 
     @staticmethod
-    def most_merged(spec: Spec) -> int:
-        return 1
+    def merged_bytes(spec: Spec) -> int:
+        return 0
 
 
 def worker(document: Mapping[str, Any], bus: Bus, clock: Clock, identity: str, merges: bool) -> Service:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.request import urlopen
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip
-PATIENCE = 15_000
+BLANK = "about:blank"
+PATIENCE = 30_000
 """Milliseconds that a test waits for the page: others may use the machine."""
 
 
@@ -38,13 +41,31 @@ class Visit:
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("dialog", lambda dialog: (self.said.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
-        page.goto(address)
+        if address != BLANK:
+            page.goto(address)
+
+    def open(self, address: str, is_alive: Callable[[], bool]) -> None:
+        """Opens what will be served soon."""
+        end = time.monotonic() + 4 * PATIENCE / 1000
+        while not _answers(address):
+            assert is_alive(), "who is to serve it has ended"
+            assert time.monotonic() < end, f"nobody serves {address}"
+            time.sleep(0.2)
+        self.page.goto(address)
 
     def text(self, place: str) -> str:
         return str(self.page.inner_text(place))
 
     def wait(self, place: str, text: str) -> None:
         self.page.locator(place, has_text=text).first.wait_for()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}healthz", timeout=5) as answer:  # noqa: S310 (ours)
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.http.browsing import browser
 from tests.http.site import Site, by_city, counted, site_of
 
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
     with site_of(counted()) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests: a process can have only one."""
+    with browser() as found:
         yield found
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -56,12 +57,11 @@ def _wait(site: str) -> None:
     raise TimeoutError(f"nothing was measured within {PATIENCE:g} s")
 
 
-def take(path: Path) -> str:
+def take(path: Path, chromium: Any) -> str:
     """Writes the picture, and tells the text of the verdict."""
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(Path(folder)) as address,
-        browser() as chromium,
         visit(chromium, address, WIDTH) as seen,
     ):
         seen.wait("#parameters", "9")
@@ -73,4 +73,5 @@ def take(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(take(KEPT))
+    with browser() as found:
+        print(take(KEPT, found))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from streaminfer.bus.protocol import Output
 from streaminfer.http.limits import Limits
 from streaminfer.http.server import Server, serve
 from streaminfer.runtime.health import Health
@@ -19,6 +20,7 @@ from streaminfer.runtime.monitoring.memory.remembering import Remembering
 from streaminfer.runtime.monitoring.monitor import Monitor
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import MonitorMetrics
+from streaminfer.spec import parse_spec
 from tests.runtime.keyed_rig import KeyedRig, keyed_spec
 from tests.runtime.monitoring.nothing import Nothing
 from tests.runtime.rig import Rig, poisson
@@ -116,6 +118,18 @@ def counted() -> Job:
     """A posterior of a rate, with two dead letters."""
     rig = Rig(poisson())
     rig.send(*range(8), SCRIPT.encode(), json.dumps({"k": SCRIPT}).encode(), 3, 4)
+    return Job(rig, (rig.worker(), rig.master())).run()
+
+
+def wide() -> Job:
+    """A posterior of 30 means and 900 covariances."""
+    fields = [f"f{i}" for i in range(30)]
+    inference = {"minibatch": 4, "linger_ms": 0, "snapshot_ms": 1}
+    model = {"kind": "gaussian", "fields": fields}
+    rig = Rig(parse_spec({"name": "wide", "data": {"partitions": 1}, "model": model, "inference": inference}))
+    for i in range(8):
+        event = {field: float((i * j) % 7) for j, field in enumerate(fields)}
+        rig.bus.publish([Output(rig.topic("events"), json.dumps(event).encode(), partition=0)])
     return Job(rig, (rig.worker(), rig.master())).run()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Output
+from streaminfer.http.job_metrics import JobMetrics
 from streaminfer.http.server import serve
 from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published
@@ -19,6 +21,7 @@ from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.health import Health
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.runtime.monitoring.pulse import Pulse
+from streaminfer.runtime.telemetry import MasterMetrics, UpMetrics
 from streaminfer.wire import measurements
 from tests.http.site import KEYS, SCRIPT, Site, by_city, counted, site_of
 
@@ -196,6 +199,25 @@ def test_services_and_measurements_come_from_the_bus() -> None:
         site.rig.clock.advance(20.0)
         site.watch(1)
         assert site.ask(f"{site.one}/services").document["services"][0]["state"] == "silent"
+
+
+def test_prometheus_takes_the_metrics_of_a_job() -> None:
+    """Also what other processes have counted, and the word of a supervisor."""
+    with site_of(counted()) as site:
+        for service in ("up", "master"):
+            registry = CollectorRegistry()
+            counters = UpMetrics(registry, "demo") if service == "up" else MasterMetrics(registry, "demo")
+            assert counters is not None
+            clock = site.rig.clock
+            Pulse(site.rig.spec, site.rig.bus, service, None, registry, clock=clock, wall=clock).tick(True)
+        site.health.registry.register(JobMetrics([site.memory]))
+        site.watch(2)
+        page = site.ask("/metrics").body
+    assert b"streaminfer_service_healthy{" in page
+    assert b'service="master"} 1.0' in page
+    assert b"streaminfer_up_behind{" in page
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 def test_one_monitor_serves_several_posteriors(site: Site, cities: Site) -> None:

@@ -18,19 +18,13 @@ from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published
 from streaminfer.wire import beats, measurements
 from streaminfer.wire.beats import Beat
-from tests.http.browsing import Visit, browser, visit
-from tests.http.site import SCRIPT, Site, by_city, counted, site_of
+from tests.http.browsing import BLANK, Visit, visit
+from tests.http.site import SCRIPT, Site, by_city, counted, site_of, wide
 from tests.http.test_streaming import listening
 
 pytestmark = pytest.mark.xdist_group("browser")
 LARGEST_PAGE = 200_000
 TOKEN = "right token"  # noqa: S105 (of a test)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture
@@ -87,6 +81,20 @@ def test_the_page_shows_what_the_api_says(chromium: Any, own: Site) -> None:
         assert "Predictions come true." in seen.text("#calibration")
         assert seen.said == []
         assert seen.hosts == {f"127.0.0.1:{own.port}"}
+
+
+def test_of_many_parameters_the_worst_come_first_and_others_are_searched(chromium: Any) -> None:
+    with site_of(wide()) as site, visit(chromium, at(site)) as seen:
+        seen.wait("#parameters caption", "25 of 930 numbers")
+        worst = (Value("coverage", "cov[f7, f3]", 0.3, 0.01), Value("coverage", "mean[f9]", 0.6, 0.01))
+        measure(site, Measurement("coverage", "fail", "Too narrow.", "Draw more.", values=worst))
+        seen.wait("#parameters tbody tr:first-child", "30%")
+        first = seen.page.locator("#parameters tbody td:first-child").all_inner_texts()[:3]
+        assert first == ["cov[f7, f3]", "mean[f9]", "mean[f0]"]
+        seen.page.fill("#search", "F29]")
+        seen.wait("#parameters caption", "25 of 31 numbers")
+        seen.page.get_by_role("button", name="Show more").click()
+        seen.wait("#parameters caption", "31 of 31 numbers")
 
 
 def test_sections_stand_in_their_order(chromium: Any, own: Site) -> None:
@@ -170,7 +178,7 @@ def test_beats_keep_telling_how_far_processes_are(chromium: Any, own: Site) -> N
 def test_a_clock_that_is_wrong_does_not_make_the_posterior_old(chromium: Any, own: Site) -> None:
     said = []
     for year in (None, "2040-01-01", "2001-01-01"):
-        with visit(chromium, "about:blank") as seen:
+        with visit(chromium, BLANK) as seen:
             if year is not None:
                 seen.page.clock.set_fixed_time(year)
             seen.page.goto(at(own))
@@ -263,7 +271,9 @@ def test_charts_recolour_and_have_their_numbers_in_a_table(chromium: Any, own: S
     with visit(chromium, at(own)) as seen:
         seen.wait("#intervals", "rate")
         picture = "document.querySelector('#intervals canvas').toDataURL()"
-        seen.page.wait_for_function(f"document.querySelector('#intervals canvas') !== null && {picture}.length > 2000")
+        seen.page.wait_for_function(
+            f"() => document.querySelector('#intervals canvas') !== null && {picture}.length > 2000"
+        )
         light = seen.page.evaluate(picture)
         seen.page.emulate_media(color_scheme="dark")
         seen.page.wait_for_function(f"before => {picture} !== before", arg=light)

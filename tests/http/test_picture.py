@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ def test_the_readme_has_the_picture() -> None:
 
 @pytest.mark.long
 @pytest.mark.xdist_group("browser")
-def test_the_picture_is_of_a_posterior_that_was_measured(tmp_path: Path) -> None:
-    said = take(tmp_path / "dashboard.png")
+def test_the_picture_is_of_a_posterior_that_was_measured(chromium: Any, tmp_path: Path) -> None:
+    said = take(tmp_path / "dashboard.png", chromium)
     assert "trusted" in said
     assert "really holds" in said
     assert size_of(tmp_path / "dashboard.png") == (WIDTH, HEIGHT)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from datetime import datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,17 @@ import pytest
 
 from streaminfer import connect, load_spec
 from streaminfer.http.asking import document_of_key
+from streaminfer.runtime.loading.produce import publish_rows
+from streaminfer.runtime.monitoring.memory.history import CHECK
+from streaminfer.runtime.monitoring.notes import Notes
+from streaminfer.wire import measurements
 from tests.faults.buses import bus_url, kafka_later
-from tests.faults.programs import Programs, document, free_port, programs, services, wait_for
+from tests.faults.programs import TIMEOUT, Programs, document, free_port, programs, services, wait_for
+from tests.http.browsing import BLANK, Visit, visit
 
 __all__ = ["bus_url", "programs"]
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("browser")
 
 COIN = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}, inference: {minibatch: 10}}\n"
 KEYED = COIN.replace("coin", "visits").replace("bernoulli, field: y}", "poisson, field: k}, key: city")
@@ -58,37 +64,84 @@ class Served:
         return found[0] if found else {"state": "", "restarts": 0}
 
 
-def test_the_posterior_is_that_of_snapshot_json(programs: Programs, bus_url: str) -> None:
-    """And all of the job is seen: a worker that is killed, one that is stopped, a monitor that begins anew."""
+def test_what_is_served_is_what_commands_print_and_who_lives_is_seen(
+    chromium: Any, programs: Programs, bus_url: str
+) -> None:
+    """Also on the page: new data, a worker that is killed, one that is stopped, a monitor that begins anew."""
     served = Served(programs, bus_url, COIN, "y\n" + "1\n" * 70 + "0\n" * 30)
-    served.wait_for_events(100)
-    assert served.get() == document(served.spec, bus_url)
+    with visit(chromium, BLANK) as seen:
+        seen.page.set_default_timeout(1000 * TIMEOUT)
+        seen.open(f"http://127.0.0.1:{served.port}/", lambda: served.up.alive)
+        seen.wait("#about", "100 events")
+        found = document(served.spec, bus_url)
+        assert served.get() == found
+        cells = seen.page.locator("#parameters tbody td").all_inner_texts()
+        assert [float(each) for each in cells[1:3]] == pytest.approx(
+            [found["parameters"]["p"][each] for each in ("mean", "sd")], rel=1e-3
+        )
+        assert min(check_news(served, seen, n) for n in (110, 120, 130)) <= 2.0
+        check_killed_worker(served, seen)
+        if bus_url.startswith("embedded"):  # who lives is told the same way on both
+            check_stopped_worker(served, seen)
+            check_restart(served, seen)
+        assert [text for text in seen.said if "net::ERR" not in text and "502" not in text] == []
+        assert seen.hosts == {f"127.0.0.1:{served.port}"}
+
+
+def check_news(served: Served, seen: Visit, n: int) -> float:
+    """Seconds from the snapshot that has ten more events to the page that shows it."""
+    with connect(served.url) as connection:
+        publish_rows(load_spec(served.spec), connection.bus, [{"y": 1}] * 10)
+    seen.wait("#about", f"{n} events")
+    shown = time.time()
+    made = datetime.fromisoformat((served.get() or {})["created_at"]).timestamp()
+    return shown - made
+
+
+def check_killed_worker(served: Served, seen: Visit) -> None:
     wait_for(lambda: served.process("svb-worker")["state"] == "healthy", "the worker beats")
     (worker,) = services(served.up.pid, "svb-worker")
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: served.process("svb-worker")["restarts"] == 1, "it is shown as restarted")
-    if bus_url.startswith("kafka"):
-        return  # who lives is told the same way there
-    (worker,) = services(served.up.pid, "svb-worker")
+    seen.wait(f"{ROW} td:nth-child(5)", "1")
     wait_for(lambda: served.process("svb-worker")["state"] == "healthy", "it beats again")
+
+
+ROW = "#flow tbody tr:has-text('svb-worker')"
+
+
+def check_stopped_worker(served: Served, seen: Visit) -> None:
+    (worker,) = services(served.up.pid, "svb-worker")
     os.kill(worker, signal.SIGSTOP)
     begun = time.monotonic()
     wait_for(lambda: served.process("svb-worker")["state"] == "silent", "it is shown as silent", interval=0.2)
     assert time.monotonic() - begun <= 20
+    seen.wait(ROW, "silent")
     os.kill(worker, signal.SIGCONT)
-    check_restart(served)
 
 
-def check_restart(served: Served) -> None:
+def check_restart(served: Served, seen: Visit) -> None:
     """A monitor that is killed comes back with its history."""
-    wait_for(lambda: len(served.get("/history")["versions"]) > 0, "there is a history")
-    time.sleep(6)  # a point is published every five seconds at most
+    wait_for(lambda: published(served) == served.get()["version"], "the newest point is published")
     before = served.get("/history")
     (monitor,) = services(served.up.pid, "monitor")
     os.kill(monitor, signal.SIGKILL)
     wait_for(lambda: served.get("/history") is None, "it is gone", interval=0.02)
     wait_for(lambda: served.get() is not None, "it is back")
     wait_for(lambda: set(served.get("/history")["versions"]) >= set(before["versions"]), "nothing of it is lost")
+    seen.page.locator("#banner").wait_for(state="hidden")
+    seen.wait("#about", "130 events")
+
+
+def published(served: Served) -> int:
+    """The version of the newest point of the history on the bus."""
+    spec = load_spec(served.spec)
+    with connect(served.url) as connection:
+        notes = Notes(spec, connection.bus, topics=[measurements.TOPIC])
+        notes.catch_up()
+        notes.close()
+    found = [each.moment.version for (check, _), each in notes.measured.items() if check == CHECK]
+    return max(found, default=0)
 
 
 @kafka_later

@@ -17,7 +17,7 @@ from streaminfer import Spec, load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Output, Topic
 from streaminfer.runtime import names
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import needed
@@ -97,7 +97,7 @@ class Place:
             made.close()
 
     def letters(self) -> list[DeadLetter]:
-        return store.pending(self.spec, self.bus)
+        return list(Pending(self.spec, self.bus))
 
     def check(self, found: Snapshot) -> None:
         """The batch posterior of the good events, and the bad ones byte for byte."""

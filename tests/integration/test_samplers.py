@@ -14,7 +14,7 @@ import pytest
 from streaminfer import connect, fit, load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output, Topic
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.sampling import scratch
 from streaminfer.spec import Spec
 from tests.faults.buses import kafka_later
@@ -53,7 +53,7 @@ def check(folder: Path, url: str, form: str) -> None:
             found = running.until_idle()
         finally:
             running.close()
-        letters = store.pending(spec, connection.bus)
+        letters = list(Pending(spec, connection.bus))
         seen = connection.snapshot(spec)
     assert found.n_events == 400
     assert found.counts.n_dead_lettered >= len(bad)

@@ -31,11 +31,23 @@ def poisson(partitions: int = 1, **inference: Any) -> Spec:
     return parse_spec({"name": "demo", "data": {"partitions": partitions}, "model": model, "inference": settings})
 
 
+class OneByOne(Worker):
+    """Makes an increment of every minibatch."""
+
+    @staticmethod
+    def merged_bytes(spec: Spec) -> int:
+        return 0
+
+
 class Rig:
     """A broker with a spec's topics; services that share it, and what they left on it."""
 
-    def __init__(self, spec: Spec, markers: bool = False, max_record_bytes: int | None = None) -> None:
+    def __init__(
+        self, spec: Spec, markers: bool = False, max_record_bytes: int | None = None, merges: bool = True
+    ) -> None:
+        """Without `merges` workers make an increment of every minibatch, whatever the spec's model is."""
         self.spec, self.clock = spec, Clock()
+        self._worker_kind = Worker if merges else OneByOne
         self.broker = Broker(self.clock, markers=markers)
         if max_record_bytes is not None:
             self.broker.max_record_bytes = max_record_bytes
@@ -46,7 +58,8 @@ class Rig:
         self._master_metrics = MasterMetrics(self.registry, spec.name)
 
     def worker(self, identity: str = "w", faults: Faults | None = None) -> Worker:
-        return Worker(self.spec, SimulatedBus(self.broker, faults), self.clock, identity, self._worker_metrics)
+        bus = SimulatedBus(self.broker, faults)
+        return self._worker_kind(self.spec, bus, self.clock, identity, self._worker_metrics)
 
     def master(self, faults: Faults | None = None) -> Master:
         return Master(self.spec, SimulatedBus(self.broker, faults), self.clock, self._master_metrics, wall=self.clock)

@@ -38,8 +38,10 @@ def subsets(n: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_sum_over_all_brightness_is_the_posterior(kind: str) -> None:
-    density = density_of(kind, 7)
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_the_sum_over_all_brightness_is_the_posterior(kind: str, share: float) -> None:
+    """Also with a part of the prior, as a subposterior has it."""
+    density = replace(density_of(kind, 7), share=share)
     bounds = flymc.bound(density, flymc.tangents(density, np.array([0.3, -0.2])))
     for theta in ([0.0, 0.0], [1.0, -2.0], [0.3, -0.2 + 1e-3]):
         at = np.array(theta)

@@ -48,19 +48,19 @@ def doubling(levels: int) -> Any:
         ("[]", "has a union without branches"),
         ('["null", ["null"]]', "has a union without branches, or with a union in it"),
         ("5", "has a type that is not a name, a list or a mapping"),
-        ('{"type": "nope"}', "uses nope, which is not a type"),
+        ('{"type": "nope"}', "uses a name that is not a type"),
         ('{"type": "record", "fields": []}', "has something that should be a name"),
         ('{"type": "record", "name": "R"}', "has fields that are not a list"),
         ('{"type": "record", "name": "R", "fields": [5]}', "has a field that is not a mapping"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]}',
-         "has the field a twice in one record"),
+         "has a field twice in one record"),
         ('[{"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 1}]',
-         "declares F twice"),
+         "declares a name twice"),
         ('{"type": "fixed", "name": "F", "size": -1}', f"has a fixed type whose size is not from 0 to {MAX_FIXED}"),
         ('{"type": "enum", "name": "E", "symbols": [1]}', "has something that should be a symbol"),
         ('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}', "has an array whose elements"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]}',
-         "is recursive: R holds itself"),
+         "is recursive: a type holds itself"),
         (json.dumps(nested(MAX_DEPTH + 1)), "must be nested at most"),
         (json.dumps(doubling(14)), "must be nested at most"),
     ],
@@ -128,7 +128,8 @@ def test_errors_of_the_file_are_errors_of_the_spec(tmp_path: Path) -> None:
     assert "k: is of type string, it must be one of double, float, int, long" in fails(tmp_path, text)
     with pytest.raises(SpecError) as caught:
         parse_spec(
-            {"name": "d", "data": {"format": "avro", "schema": str(path)}, "model": {"kind": "poisson", "field": "k"}}
+            {"name": "d", "data": {"format": "avro", "schema": str(path)}, "model": {"kind": "poisson", "field": "k"}},
+            folder=tmp_path,
         )
     assert str(caught.value).startswith(f"spec: data.schema: must name a file, and {path} is not a file (got '")
     (tmp_path / "binary.avsc").write_bytes(b"\xff")

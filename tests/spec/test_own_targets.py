@@ -108,6 +108,37 @@ def test_what_second_derivatives_are_needed_for(
     assert line(given(kind_of(Sloped), method, **inference)) == f"own.yaml: inference.{expected}"
 
 
+BOUNDS: dict[str, Any] = {"derivative_bounds": (1.0, 0.25, 0.1)}
+MARGINS: dict[str, Any] = {**BOUNDS, "ascent": lambda self, margins: None}
+NO_MODE = "as the model has no curvature, which an expansion at the mode needs: leave it out (got 2)"
+
+
+@pytest.mark.parametrize(
+    ("method", "members", "inference", "expected"),
+    [
+        ("poisson_mh", MARGINS, {"control_variates": 2}, f"control_variates: must be 0, {NO_MODE}"),
+        ("sgld", MARGINS, {"correct": {"order": 2}}, f"correct.order: must be 0, {NO_MODE}"),
+        ("subsampled_mh", BOUNDS, {"test": {"rule": "hoeffding"}}, "test.rule: needs derivative_bounds and ascent, and "
+         "the model has no ascent: use the rule t (got 'hoeffding')"),
+        ("sgld", BOUNDS, {"correct": {"rule": "bernstein"}}, "correct.rule: needs derivative_bounds and ascent, and "
+         "the model has no ascent: use the rule t (got 'bernstein')"),
+    ],
+)  # fmt: skip
+def test_what_decisions_on_subsets_need(
+    method: str, members: dict[str, Any], inference: dict[str, Any], expected: str, kind_of: KindOf
+) -> None:
+    """A bound needs all of its members, and an expansion a mode to be at."""
+    found = line(given(kind_of(having(Sloped, **members)), method, **inference))
+    assert found == f"own.yaml: inference.{expected}"
+
+
+def test_bounds_without_a_mode_are_of_plain_differences(kind_of: KindOf) -> None:
+    said = parsed(having(Sloped, **MARGINS), "subsampled_mh", kind_of).sampling
+    assert said is not None
+    assert said.test is not None
+    assert (said.control_variates, said.test.rule) == (0, "bernstein_serfling")
+
+
 def test_gradients_alone_may_have_control_variates_at_the_mode(kind_of: KindOf) -> None:
     said = parsed(Sloped, "sgld", kind_of, control_variates=True).sampling
     assert said is not None

@@ -45,7 +45,7 @@ BY_NAME = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS]
 def test_each_row_has_its_keys_and_no_other(row: dict[str, Any]) -> None:
     expected = REQUIRED | ({"schema_id"} if row["schema"] != "none" else set())
     expected |= {"retention_days"} if row["cleanup"] == "delete" else set()
-    expected |= {"only_with", "earlier", "describers"} & row.keys()
+    expected |= {"only_with", "earlier", "describers", "retention_days"} & row.keys()
     assert set(row.get("only_with", [])) <= {"windows", "variational", "samplers", "combine", *METHODS}
     assert set(row) == expected
     assert row["partitions"] in {"data", "shard", "unit", "one"}
@@ -160,7 +160,7 @@ def test_topics_of_a_spec_are_those_declared(forget: dict[str, float] | None) ->
             f"demo.{row['name']}",
             {"data": 7, "shard": 1, "one": 1}[row["partitions"]],
             row["cleanup"],
-            None if row["cleanup"] == "compact" else row["retention_days"] * 86_400_000,
+            row["retention_days"] * 86_400_000 if "retention_days" in row else None,
             row["max_bytes"],
         )
         for row in ROWS

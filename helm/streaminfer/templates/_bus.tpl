@@ -59,6 +59,7 @@ kafka://{{ .Values.kafka.bootstrapServers }}{{ with .Values.kafka.namespace }}/{
 {{/* Where credentials come from, as YAML: protocol, mechanism, username (as it is), and Secrets with their keys.
 (dict "root" . "role" "master" "posterior" "prices") */}}
 {{- define "streaminfer.credentials" -}}
+{{- include "streaminfer.checkBus" .root -}}
 {{- $kafka := .root.Values.kafka -}}
 {{- $strimzi := .root.Values.strimzi -}}
 {{- if eq .root.Values.topics.create "strimzi" -}}

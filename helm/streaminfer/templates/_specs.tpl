@@ -83,6 +83,9 @@ partitions is 0 if the spec does not say. */}}
 {{- fail (printf "%s.spec.name: must be different for each spec, as it is the prefix of all topics (got %q twice)" $place $entry.spec.name) -}}
 {{- end -}}
 {{- $names = append $names $entry.spec.name -}}
+{{- if hasKey ($entry.files | default dict) "spec.yaml" -}}
+{{- fail (printf "%s.files: must not have spec.yaml, which is the spec itself: give the file another name" $place) -}}
+{{- end -}}
 {{- $found = append $found (include "streaminfer.facts" (dict "root" $ "entry" $entry "place" $place) | fromYaml) -}}
 {{- end -}}
 {{- toYaml (dict "specs" $found) -}}

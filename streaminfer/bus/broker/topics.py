@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 
 from streaminfer.bus.broker.connection import Connection
-from streaminfer.bus.declaration import check, missing
+from streaminfer.bus.declaration import check, is_kept_longer, missing
 from streaminfer.bus.protocol import BusError, Partition, Topic, TopicMismatch, Unavailable, UnknownTopic
 
 OVERHEAD: Final = 128 << 10
@@ -214,31 +215,44 @@ class Catalog:
         for name, values in answer["topic"].items():
             if not values:
                 continue  # what a broker answers to a user that may not see them
-            cleanup, retention, size = (values[key]["value"] for key in keys)
-            found[name] = Topic(
-                name, 1, cleanup, None if int(retention) == FOREVER else int(retention), int(size) - OVERHEAD
-            )
+            policy, retention, size = (values[key]["value"] for key in keys)
+            cleanup, kept_ms = _kept_for(policy, int(retention))
+            found[name] = Topic(name, 1, cleanup, kept_ms, int(size) - OVERHEAD)
         return found
 
 
 def kept_as(topic: Topic) -> dict[str, str]:
     """How a topic is kept, in the broker's words."""
+    both = topic.cleanup == "compact" and topic.retention_ms is not None
     return {
-        "cleanup.policy": topic.cleanup,
+        "cleanup.policy": "compact,delete" if both else topic.cleanup,
         "retention.ms": str(FOREVER if topic.retention_ms is None else topic.retention_ms),
         "max.message.bytes": str(topic.max_bytes + OVERHEAD),
     }
 
 
+def _kept_for(policy: str, retention_ms: int) -> tuple[Any, int | None]:
+    """The cleanup and retention of the broker's words. A topic that is only compacted has no retention."""
+    policies = set(policy.replace(" ", "").split(","))
+    if policies == {"compact", "delete"}:
+        policy = "compact"
+    elif policies == {"compact"}:
+        return policy, None
+    return policy, None if retention_ms == FOREVER else retention_ms
+
+
 def _check_kept(name: str, declared: Topic, kept: Topic) -> None:
     """Raises TopicMismatch with what an administrator must set."""
+    if is_kept_longer(declared, kept):
+        declared = replace(declared, retention_ms=None)
     wanted, found = kept_as(declared), kept_as(kept)
     wrong = {setting: value for setting, value in wanted.items() if found[setting] != value}
     if wrong:
         said = ", ".join(
             f"{setting} is {found[setting]} on the broker and must be {wrong[setting]}" for setting in wrong
         )
-        config = ",".join(f"{setting}={value}" for setting, value in wrong.items())
+        listed = {setting: f"[{value}]" if "," in value else value for setting, value in wrong.items()}
+        config = ",".join(f"{setting}={value}" for setting, value in listed.items())
         raise TopicMismatch(
             f"topic {declared.name!r}: {said}. Set it with kafka-configs --alter --entity-type topics --entity-name "
             f"{name} --add-config {config}"

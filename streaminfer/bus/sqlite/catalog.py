@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streaminfer.bus.declaration import check, missing
+from streaminfer.bus.declaration import check, is_kept_longer, missing
 from streaminfer.bus.protocol import Partition, Topic, UnknownTopic
 from streaminfer.bus.sqlite import schema
 from streaminfer.bus.sqlite.store import Store
@@ -85,7 +85,7 @@ class Catalog:
         if len({topic.name for topic in topics}) < len(topics):
             raise ValueError(f"a topic is declared twice among {', '.join(topic.name for topic in topics)}")
         entries = self.entries()
-        if all(missing(topic, _kept(entries.get(topic.name))) == 0 for topic in topics):
+        if not any(_lacks(topic, _kept(entries.get(topic.name))) for topic in topics):
             return
         with self._store.write() as connection:
             self.refresh(connection)
@@ -99,10 +99,17 @@ class Catalog:
         if entry is None:
             row = (topic.name, topic.cleanup, topic.retention_ms, topic.max_bytes)
             connection.execute(f"INSERT INTO topics VALUES (?, ?, ?, ?, {schema.NEW_ID})", row)  # noqa: S608
+        elif is_kept_longer(topic, entry.topic):
+            connection.execute("UPDATE topics SET retention_ms = ? WHERE name = ?", (topic.retention_ms, topic.name))
         connection.executemany(
             "INSERT INTO partitions (topic, number) VALUES (?, ?)",
             [(topic.name, number) for number in range(first, topic.partitions)],
         )
+
+
+def _lacks(topic: Topic, kept: Topic | None) -> bool:
+    """Whether something is to be done so that a topic is as declared."""
+    return missing(topic, kept) > 0 or (kept is not None and is_kept_longer(topic, kept))
 
 
 def _kept(entry: Entry | None) -> Topic | None:

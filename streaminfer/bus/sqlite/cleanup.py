@@ -29,7 +29,7 @@ _UNREAD = """SELECT p.group_name, p.position, q.start_offset FROM positions p
 
 
 class Cleanup:
-    """Removes records as a side effect of appends: compacted topics by weight, others by age now and then."""
+    """Removes records as a side effect of appends: compacted topics by weight, and all by age now and then."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class Cleanup:
         now_ms = int(self._store.clock() * 1000)
         more = False
         for entry in self._catalog.known():
-            if entry.topic.retention_ms is not None and entry.topic.cleanup == "delete":
+            if entry.topic.retention_ms is not None:
                 for id_ in entry.ids:
                     more |= expire(connection, id_, now_ms - entry.topic.retention_ms)
                     self._tell_unread(connection, id_)

@@ -35,6 +35,18 @@ PASSING = {errno.ENOSPC: Full, errno.EDQUOT: Full, errno.EROFS: Unavailable}
 T = TypeVar("T")
 
 
+def _make_private(path: Path) -> None:
+    """Makes the directory and the file of a new bus for this user alone: what is in events is for no others.
+
+    Those that exist keep their rights; SQLite gives the files beside it the rights of the file.
+    """
+    if not path.parent.is_dir():
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
 class Store:
     """The connection and the clocks. Every transaction sees `catalog_version`, the version of topics and partitions."""
 
@@ -56,7 +68,7 @@ class Store:
         if filesystem.MOUNTS.exists():
             filesystem.refuse_network(self.path, filesystem.MOUNTS.read_text())
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _make_private(self.path)
         except OSError as error:
             kind = PASSING.get(error.errno or 0, BusError)
             raise kind(f"the directory of the bus cannot be created: {error}") from error

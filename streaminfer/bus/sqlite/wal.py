@@ -98,7 +98,7 @@ class WriteAheadLog:
         has its own words for it."""
         state = CLOSED
         with suppress(OSError):
-            file = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            file = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._bus.stat().st_mode & 0o666)
             try:
                 _lock(file)
                 state = os.read(file, WIDTH).strip() or CLOSED

@@ -22,6 +22,9 @@ const BEATS = 5; // seconds: so often processes say how far they are
 const state = { name: null, about: null, document: null, history: null, verdict: null, metrics: [], services: [], letters: null, open: new Set() };
 const LOADS = {
   posterior: async () => {
+    const listed = (await ask("v1/posteriors")).posteriors.find((each) => each.name === state.name);
+    state.about = listed ?? state.about;
+    if (listed && listed.version === null) return; // not yet: what a monitor that begins anew has shown before stays
     state.document = await perhaps(base(state.name));
     state.history = await perhaps(`${base(state.name)}/history`);
   },

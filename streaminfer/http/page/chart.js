@@ -1,6 +1,6 @@
 // A chart with a table behind it. Colours are read from the style sheet, so a change of light and dark redraws it.
 
-import { el, fill, table } from "./dom.js";
+import { el, fill, refresh, table } from "./dom.js";
 import { number } from "./format.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -31,10 +31,11 @@ export class Chart {
     this.data = null;
     this.plot = null;
     this.place = el("div", { class: "chart", role: "img", "aria-label": `Chart: ${name}. The table below has its numbers.` });
+    this.marked = el("p", { class: "why" });
     this.behind = el("div");
     this.details = el("details", { ontoggle: () => this.details.open && this.tell() },
       el("summary", {}, `Table: ${name}`), this.behind);
-    this.root = el("div", {}, el("p", { class: "chart-name" }, name), this.place, this.details);
+    this.root = el("div", {}, el("p", { class: "chart-name" }, name), this.place, this.marked, this.details);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => this.resize()).observe(this.place);
   }
@@ -45,6 +46,7 @@ export class Chart {
     this.marks = marks;
     const same = this.plot && this.plot.series.length === data.length && this.few === (data[0].length < FEW);
     this.few = data[0].length < FEW;
+    refresh(this.marked, (marks ?? []).map(({ x, text }) => `${text} at ${this.at(x)}`).join(", "));
     if (same) this.plot.setData(this.padded());
     else this.draw();
     if (this.details.open) this.tell();

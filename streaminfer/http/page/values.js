@@ -1,6 +1,8 @@
 // What several panels read from the state.
 
 const flat = (x) => (Array.isArray(x) ? x.flatMap(flat) : [x]);
+// The indexes of all numbers of a list of lists.
+const places = (x, at = []) => (Array.isArray(x) ? x.flatMap((each, i) => places(each, [...at, i])) : [at]);
 
 // The newest measurement of a check.
 export const newest = (state, check) => state.metrics.findLast((each) => each.check === check);
@@ -30,7 +32,8 @@ export function numbers(state) {
     if (!each || each.mean === undefined || name === "topics") continue;
     const means = flat(each.mean);
     const sds = flat(each.sd);
-    means.forEach((mean, i) => found.push({ name: named[found.length] ?? `${name}[${i}]`, mean, sd: sds[i] ?? null }));
+    const where = places(each.mean).map((at) => (at.length ? `${name}[${at.join(", ")}]` : name));
+    means.forEach((mean, i) => found.push({ name: named[found.length] ?? where[i], mean, sd: sds[i] ?? null }));
   }
   return found;
 }

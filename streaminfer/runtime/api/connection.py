@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from streaminfer.bus.connect import default_url, open_bus
 from streaminfer.bus.protocol import Bus, UnknownTopic
-from streaminfer.runtime import names
+from streaminfer.runtime import names, provide
 from streaminfer.runtime.api import missing, subposterior
 from streaminfer.runtime.api.readers import Reader, reader_of
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
@@ -108,7 +108,7 @@ class Connection:
     def produce(self, spec: Spec, rows: Iterable[Mapping[str, Any]]) -> int:
         """Writes rows to the spec's data topic; returns how many. Raises NotOurs if that is external."""
         names.own_data_topic(spec)
-        names.create_topics(spec, self.bus)
+        provide.topics(spec, self.bus, "produce")
         if spec.fingerprint not in self._checked:
             check_spec(spec, self.bus, self._ids(spec))
             self._checked.add(spec.fingerprint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, Output, Partition, Record
@@ -53,25 +54,6 @@ def publish(bus: Bus, outputs: Sequence[Output]) -> None:
         bus.publish(portion)
 
 
-def pending(spec: Spec, bus: Bus) -> list[DeadLetter]:
-    """Every dead letter once, by source position, without those that were sent again."""
-    found: dict[bytes, DeadLetter] = {}
-    retried: set[bytes] = set()
-    for record in _all_records(bus, names.topic(spec, "dead-letters")):
-        if record.key is not None and dead_letters.is_retried_mark(record.key):
-            retried.add(record.key)
-            continue
-        try:
-            letter = dead_letters.decode(record.value, record.headers)
-        except WireError:
-            continue  # not written by streaminfer, so it has no source to be sent back to
-        found[letter.key] = letter
-    return sorted(
-        (letter for letter in found.values() if letter.retried_key not in retried),
-        key=lambda letter: (letter.topic, letter.partition, letter.offset),
-    )
-
-
 def counted(letters: Iterable[DeadLetter]) -> Tally:
     """How many letters have which reason."""
     tally = Tally()
@@ -88,7 +70,7 @@ def newest(spec: Spec, bus: Bus, since: Mapping[int, int] | None = None) -> Iter
     topic, deadline = names.topic(spec, "dead-letters"), time.monotonic() + SECONDS
     seen: set[bytes] = set()
     begins = {i: max(end - NEWEST, (since or {}).get(i, 0)) for i, end in bus.ends(topic).items()}
-    for record in _all_records(bus, topic, begins):
+    for record in all_records(bus, topic, begins):
         if time.monotonic() >= deadline:
             return
         if record.key in seen or dead_letters.is_retried_mark(record.key):
@@ -128,7 +110,7 @@ def _has_key(spec: Spec, letter: DeadLetter, label: bytes) -> bool | None:
     return None if letter.value and (not letter.value.startswith((b"{", b"[")) or label in letter.value) else False
 
 
-def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
+def retry(spec: Spec, bus: Bus, letters: Iterable[DeadLetter]) -> Iterator[int]:
     """Sends data events again, each with its mark in one transaction, so that none is sent twice; yields counts.
 
     Some letters stay: those of other topics (increments that could not be read), of partitions that never existed, and
@@ -136,21 +118,16 @@ def retry(spec: Spec, bus: Bus, letters: list[DeadLetter]) -> Iterator[int]:
     """
     data = names.own_data_topic(spec)
     partitions = len(bus.starts(data))
-    mine = [
-        letter
-        for letter in letters
-        if letter.topic == data and 0 <= letter.partition < partitions and not letter.is_cut
-    ]
+    mine = (x for x in letters if x.topic == data and 0 <= x.partition < partitions and not x.is_cut)
     with bus.writer(names.dead_letters_writer(spec)) as writer:
-        for i in range(0, len(mine), RETRY_BATCH):
-            batch = mine[i : i + RETRY_BATCH]
+        while batch := list(islice(mine, RETRY_BATCH)):
             events = [Output(data, x.value, x.source_key, x.partition, x.headers) for x in batch]
             marks = [Output(names.topic(spec, "dead-letters"), b"1", x.retried_key, 0) for x in batch]
             writer.commit([*events, *marks])
             yield len(batch)
 
 
-def _all_records(bus: Bus, topic: str, begins: Mapping[int, int] | None = None) -> Iterator[Record]:
+def all_records(bus: Bus, topic: str, begins: Mapping[int, int] | None = None) -> Iterator[Record]:
     """Every record of a topic up to its ends as they are now, from some positions on, or from the start."""
     ends = bus.ends(topic)
     starts = {i: max(start, (begins or {}).get(i, 0)) for i, start in bus.starts(topic).items()}

@@ -220,16 +220,21 @@ class Shard:
         """All in one pass if that comes to the same, else one after the other."""
         outcomes = self.table.fold_all(found) if len(found) > 1 else None
         if outcomes is None:
-            outcomes = [self._fold_one(increment) for increment in found]
+            for increment in found:
+                self._note(increment, self._fold_one(increment))
+        else:
+            for increment, outcome in zip(found, outcomes, strict=True):
+                self._note(increment, outcome)
         self._tell_uneven()
-        for increment, outcome in zip(found, outcomes, strict=True):
-            partition = increment.provenance.partition
-            self._metrics.outcome(outcome.value)
-            if outcome is Outcome.STALE_BASE:
-                self._retry[partition] = self.published.version + 1
-            elif outcome.moved:
-                self._retry.pop(partition, None)
-            self.urgent = self.urgent or not outcome.moved
+
+    def _note(self, increment: Increment, outcome: Outcome) -> None:
+        partition = increment.provenance.partition
+        self._metrics.outcome(outcome.value)
+        if outcome is Outcome.STALE_BASE:
+            self._retry[partition] = self.published.version + 1
+        elif outcome.moved:
+            self._retry.pop(partition, None)
+        self.urgent = self.urgent or not outcome.moved
 
     def _fold_one(self, increment: Increment) -> Outcome:
         came, before = increment.provenance, self.snapshot

@@ -40,7 +40,6 @@ log = logging.getLogger(__name__)
 STEP_MINIBATCHES = 64
 """Minibatches read in one step: a step stays short, so leases, seek rules and a stop come in time."""
 STEP_RECORDS = 10_000
-"""Records read in one step, and of which one increment may be made."""
 CHECK_INTERVAL = 1.0
 """Seconds between checks that what was acknowledged is in the log, and between commits of group offsets."""
 SNAPSHOT_WAIT = 0.02
@@ -67,7 +66,7 @@ class Worker:
         self._topic = names.data_topic(spec)
         self._kind = kind_of(spec)
         self._tape_bytes = folding_of(spec).tape_bytes(spec)
-        self._most_merged = self.most_merged(spec)
+        self._merged_bytes = self.merged_bytes(spec)
         self._layout = table_of(spec).layout
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows_of(spec, schemas))
@@ -86,9 +85,9 @@ class Worker:
         """Whether the last cut ended for want of a newer base, so that more may be there to be cut."""
 
     @staticmethod
-    def most_merged(spec: Spec) -> int:
-        """Minibatches of which one increment may be made."""
-        return max(1, STEP_RECORDS // spec.inference.minibatch) if spec.merges_minibatches else 1
+    def merged_bytes(spec: Spec) -> int:
+        """Bytes of records of which one increment is made, however many minibatches they are; 0: one of each."""
+        return folding_of(spec).merged_bytes if spec.merges_minibatches else 0
 
     @property
     def ready(self) -> bool:
@@ -233,7 +232,7 @@ class Worker:
             mark = marks.get(tape.partition)
             while len(batches) < room and not self._passes.at_end(tape, tape.begin):
                 stop = self._passes.stop(tape, mark)
-                batch = tape.cut(inference.minibatch, linger, now, stop, self._most_merged)
+                batch = tape.cut(inference.minibatch, linger, now, stop, self._merged_bytes)
                 if batch is None:
                     break
                 self._passes.check_whole(batch, stop)

@@ -25,8 +25,7 @@ class Read(NamedTuple):
 
 def read(spec: Spec, bus: Bus, now: int) -> Read:
     """`now` is in milliseconds since 1970."""
-    there = bus.topics()
-    topics = [short for short in BACK if names.topic(spec, short) in there]
+    topics = names.there(spec, bus, BACK)
     ids = schemas.look_up(spec, bus, ["posterior", *topics])
     notes = Notes(spec, bus, ids, topics)
     try:

@@ -37,7 +37,7 @@ def state_of(spec: Spec, bus: Bus, snapshot: Snapshot | None, silent: Collection
         n_lost=counts.n_lost,
         n_rejected=counts.n_rejected,
         exactness=kind_of(spec).exactness(spec, snapshot),
-        keyed=spec.key is not None,
+        keyed=kind_of(spec).by_key,
         mixture=spec.model.kind == "gaussian_mixture",
         waiting_seconds=waits,
         under_way=sampled is not None and _is_under_way(sampled.shown),

@@ -10,8 +10,6 @@ from streaminfer.variational.forgetting.reached import Reached
 
 MAX_BYTES: Final = 64 << 20
 """A minibatch of very large events is cut here; like every cut it depends on positions alone."""
-MERGED_BYTES: Final = 4 << 20
-"""Minibatches that are read as one have no more: a worker learns from larger arrays more slowly."""
 
 
 class Minibatch(NamedTuple):
@@ -53,16 +51,15 @@ class Tape:
         self.end = part.end
 
     def cut(
-        self, minibatch: int, linger: float, now: float, mark: int | None = None, most: int = 1
+        self, minibatch: int, linger: float, now: float, mark: int | None = None, merged: int = 0
     ) -> Minibatch | None:
         """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds.
 
-        With `most`, up to so many minibatches that are whole come as one. It still ends at a multiple or at the mark.
+        Minibatches that are whole come as one if together they have at most `merged` bytes.
         """
         boundary = (self.begin // minibatch + 1) * minibatch
-        if most > 1:
-            last = min(self._filled_at(min(MERGED_BYTES, self._max_bytes)), self.begin + most * minibatch)
-            boundary = max(boundary, last // minibatch * minibatch)
+        if merged and self.end > boundary:
+            boundary = max(boundary, self._filled_at(min(merged, self._max_bytes)) // minibatch * minibatch)
         if self._bytes >= self._max_bytes:
             boundary = min(boundary, self._filled_at(self._max_bytes))
         if mark is not None and self.begin < mark:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.runtime import names
+from streaminfer.runtime import names, provide
 from streaminfer.runtime.registry.settings import earlier_ids, settings_from
 from streaminfer.spec import Spec
 from streaminfer.topics import formats, read
@@ -36,10 +36,16 @@ class Registered(NamedTuple):
     status: str
 
 
-def prepare(spec: Spec, bus: Bus) -> Schemas:
-    """For writers: makes the topics that are missing, registers their schemas, gives the ids to write."""
+def prepare(spec: Spec, bus: Bus, role: str | None = None, make: bool = False) -> Schemas:
+    """For writers: makes the topics that are missing, registers their schemas, gives the ids to write.
+
+    Unless told to `make` topics it may only expect them (see provide): those of a `role`, or all.
+    """
     settings_from()  # what cannot work is told before anything is made
-    names.create_topics(spec, bus)
+    if make:
+        names.create_topics(spec, bus)
+    else:
+        provide.topics(spec, bus, role)
     registry = _registry()
     if registry is None:
         return Schemas(earlier=earlier_ids())

@@ -22,7 +22,8 @@ MAX_FAILURES: Final = 5
 MAX_BACKOFF: Final = 2.0
 QUICK_DEATH: Final = 5.0
 """A process that lived longer than this starts again without delay."""
-STOP_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 4.0
+"""For its children to end, and then there is time to kill them before this process is ended itself (see ending)."""
 
 
 class GaveUp(Exception):
@@ -75,7 +76,7 @@ class Supervisor:
             child.failures = 0
 
     def stop(self) -> None:
-        """Asks every process to end, and kills what has not after ten seconds."""
+        """Asks every process to end, and kills what has not after STOP_SECONDS."""
         running = [child for child in self.children if child.alive]
         for child in running:
             assert child.process is not None  # noqa: S101 (alive)

@@ -13,7 +13,7 @@ from streaminfer import PosteriorSnapshot, RowError, fit, parse_spec
 from streaminfer.bus.protocol import Output
 from streaminfer.cli.snapshot import print_summary
 from streaminfer.models.times import AHEAD_S
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv
 from streaminfer.spec import Spec
@@ -48,7 +48,7 @@ def send(rig: Rig, *events: object, at: float = NOW, partition: int = 0) -> None
 
 
 def reasons(rig: Rig) -> list[str]:
-    return [letter.reason for letter in store.pending(rig.spec, rig.bus)]
+    return [letter.reason for letter in list(Pending(rig.spec, rig.bus))]
 
 
 def test_each_partition_ages_by_its_own_good_events() -> None:

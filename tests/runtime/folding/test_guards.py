@@ -11,6 +11,7 @@ import pytest
 from streaminfer import fit, parse_spec
 from streaminfer.bus.protocol import Output, Partition
 from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.folding.master import STEP_RECORDS
 from streaminfer.runtime.learning.worker import STEP_MINIBATCHES
 from streaminfer.runtime.service import Fatal
@@ -92,7 +93,7 @@ def test_an_increment_beyond_the_end_of_the_log_is_refused() -> None:
     rig.publish(_increment(rig, 0, 1, epoch=1))
     rig.run(master)
     assert rig.snapshot().frontier.positions == {0: 0}
-    reasons = [letter.reason for letter in store.pending(rig.spec, rig.bus)]
+    reasons = [letter.reason for letter in list(Pending(rig.spec, rig.bus))]
     assert reasons == [
         "bad-value: end must not be beyond the 2 of demo.events-0 (1099511627776)",
         "bad-value: epoch must be 0, there is one pass over the data (got 1)",
@@ -135,12 +136,12 @@ def test_a_letter_of_a_partition_that_never_was_stays_and_the_others_are_sent() 
     rig = Rig(poisson(linger_ms=5))
     rig.send(b"junk")
     rig.run(rig.worker(), rig.master(), rounds=20)
-    (real,) = store.pending(rig.spec, rig.bus)
+    (real,) = list(Pending(rig.spec, rig.bus))
     foreign = replace(real, partition=77)
     rig.bus.publish([Output(rig.topic("dead-letters"), b"x", foreign.key, 0, foreign.to_headers())])
-    found = store.pending(rig.spec, rig.bus)
+    found = list(Pending(rig.spec, rig.bus))
     assert sum(store.retry(rig.spec, rig.bus, found)) == 1
-    assert [letter.partition for letter in store.pending(rig.spec, rig.bus)] == [77]
+    assert [letter.partition for letter in list(Pending(rig.spec, rig.bus))] == [77]
     assert rig.broker.log(Partition(rig.topic("events"), 0)).records[-1].value == b"junk"
 
 

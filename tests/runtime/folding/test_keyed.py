@@ -58,7 +58,7 @@ def test_only_keys_that_changed_are_in_a_snapshot() -> None:
 
 def test_a_master_publishes_at_once_when_many_keys_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streaminfer.tables.sizes.MAX_DIRTY", 10)
-    rig = KeyedRig(keyed_spec(partitions=1, snapshot_ms=3_600_000))
+    rig = KeyedRig(keyed_spec(partitions=1, snapshot_ms=3_600_000), merges=False)
     sent: Sent = [(0, BEGIN, {"city": str(i), "k": 1}) for i in range(40)]
     rig.send_events(sent)
     run(rig)

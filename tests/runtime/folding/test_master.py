@@ -10,7 +10,7 @@ import pytest
 from streaminfer.bus.protocol import Fenced, Output, Partition, Unavailable
 from streaminfer.runtime import names
 from streaminfer.runtime.api.connection import Connection
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.folding.master import CHECK_INTERVAL
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import parse_spec
@@ -63,7 +63,7 @@ def test_bad_increments_go_to_dead_letters_byte_for_byte() -> None:
     rig.bus.publish(outputs)
     rig.publish(_increment(rig, total=9.0))
     rig.run(master)
-    found = store.pending(rig.spec, rig.bus)
+    found = list(Pending(rig.spec, rig.bus))
     assert [letter.value for letter in found] == bad
     assert {(letter.source_key, letter.headers, letter.topic) for letter in found} == {
         (b"key", (("h", b"\x01"),), rig.topic("increments"))
@@ -84,7 +84,7 @@ def test_statistics_of_another_size_or_not_finite_are_bad_too() -> None:
     rig.run(master)
     assert rig.outcome("bad-value") == 2
     assert rig.snapshot().frontier.positions == {0: 0}
-    assert len(store.pending(rig.spec, rig.bus)) == 2
+    assert len(list(Pending(rig.spec, rig.bus))) == 2
 
 
 def test_statistics_that_no_events_give_are_counted_as_rejected() -> None:
@@ -119,7 +119,7 @@ def test_increments_of_another_spec_are_counted_and_dropped(change: dict[str, st
     rig.run(master)
     assert rig.outcome("other-spec") == 1
     assert (rig.snapshot().frontier.positions, rig.snapshot().n_events, rig.snapshot().read_to) == ({0: 0}, 0, 1)
-    assert store.pending(rig.spec, rig.bus) == []
+    assert list(Pending(rig.spec, rig.bus)) == []
 
 
 def test_another_spec_is_told_what_is_different() -> None:

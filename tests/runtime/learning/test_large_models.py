@@ -25,7 +25,7 @@ ROWS = np.random.default_rng(3).normal(size=(6, 135))
 
 def _rig() -> Rig:
     """Six events sent; a part of an increment has 16,896 numbers of 18,361, a chunk of a snapshot 1,024."""
-    rig = Rig(SPEC, max_record_bytes=snapshots.ENVELOPE + 8192)
+    rig = Rig(SPEC, max_record_bytes=snapshots.ENVELOPE + 8192, merges=False)
     rig.send(*(json.dumps(dict(zip(FIELDS, row.tolist(), strict=True))).encode() for row in ROWS))
     return rig
 

@@ -62,7 +62,7 @@ def test_models_without_a_base_run_ahead_as_far_as_they_like() -> None:
     master, worker = rig.master(), rig.worker()
     rig.run(master, rounds=3)
     rig.run(worker)
-    assert len(rig.increments()) == 20
+    assert [(each["begin"], each["end"]) for each in rig.increments()] == [(0, 20)]
 
 
 def test_a_worker_that_waits_keeps_its_partitions_for_longer_than_a_session() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Partition, Unavailable
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.learning import worker as worker_module
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervising.idle import IdleMark
@@ -24,7 +24,7 @@ def _increment(rig: Rig, begin: int, end: int, total: float) -> Increment:
 
 
 def test_events_become_increments_that_end_at_multiples() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(10))
     worker, master = rig.worker("me"), rig.master()
     assert not worker.ready
@@ -47,7 +47,7 @@ def test_nothing_is_read_before_there_is_a_frontier() -> None:
     rig.run(worker)
     assert rig.spans() == []
     rig.run(rig.master(), worker)
-    assert rig.spans() == [(0, 4, 4), (4, 8, 4)]
+    assert rig.spans() == [(0, 8, 8)]
 
 
 def test_it_starts_at_the_frontier_not_at_the_groups_offsets() -> None:
@@ -82,7 +82,7 @@ def test_lingering_publishes_early() -> None:
 
 
 def test_markers_alone_become_an_increment_without_events() -> None:
-    rig = Rig(poisson(minibatch=1), markers=True)
+    rig = Rig(poisson(minibatch=1), markers=True, merges=False)
     rig.send(7)
     rig.run(rig.worker(), rig.master())
     assert rig.spans() == [(0, 1, 1), (1, 2, 0)]
@@ -91,13 +91,13 @@ def test_markers_alone_become_an_increment_without_events() -> None:
 
 
 def test_bad_events_alone_become_an_increment_without_events_and_letters() -> None:
-    rig = Rig(poisson(minibatch=2))
+    rig = Rig(poisson(minibatch=2), merges=False)
     rig.send(b"{", b'{"k":-1}', 5, b"")
     rig.run(rig.worker(), rig.master())
     assert rig.spans() == [(0, 2, 0), (2, 4, 1)]
     assert [each["n_dead_lettered"] for each in rig.increments()] == [2, 1]
     assert rig.increments()[0]["score"] == 0.0
-    found = store.pending(rig.spec, rig.bus)
+    found = list(Pending(rig.spec, rig.bus))
     assert [(letter.offset, letter.value) for letter in found] == [(0, b"{"), (1, b'{"k":-1}'), (3, b"")]
     assert found[1].reason == "k: must be a whole number from 0 to 2^53 (got -1)"
     assert (rig.snapshot().counts.n_dead_lettered, rig.snapshot().n_events) == (3, 1)
@@ -125,11 +125,11 @@ def test_letters_are_durable_before_the_increment_that_passes_them() -> None:
     rig.run(worker, master)
     assert rig.spans() == [(0, 1, 0)]
     assert len(rig.records("dead-letters")) == 2
-    assert len(store.pending(rig.spec, rig.bus)) == 1
+    assert len(list(Pending(rig.spec, rig.bus))) == 1
 
 
 def test_it_goes_back_when_an_increment_was_dropped() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(8))
     worker, master = rig.worker(), rig.master()
     rig.run(master, rounds=3)
@@ -144,7 +144,7 @@ def test_it_goes_back_when_an_increment_was_dropped() -> None:
 
 
 def test_it_waits_while_the_master_has_not_read_all_it_sent() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(8))
     worker, master = rig.worker(), rig.master()
     rig.run(master, rounds=3)
@@ -168,7 +168,7 @@ def test_it_goes_forward_when_another_has_moved_the_frontier() -> None:
 
 
 def test_what_retention_removed_unread_is_an_explicit_loss() -> None:
-    rig = Rig(poisson())
+    rig = Rig(poisson(), merges=False)
     rig.send(*range(6))
     master, worker = rig.master(), rig.worker()
     rig.run(master, rounds=3)

@@ -9,6 +9,7 @@ import pytest
 
 from streaminfer.bus.protocol import Unavailable
 from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.learning.worker import Worker
 from streaminfer.runtime.loading.produce import publish_rows
 from streaminfer.spec import Spec, parse_spec
@@ -35,7 +36,7 @@ def rows_of(*counts: float) -> bytes:
 
 
 def test_a_minibatch_is_cut_in_records_and_counts_events() -> None:
-    rig = Rig(spec_of("rows"))
+    rig = Rig(spec_of("rows"), merges=False)
     worker, master = rig.worker(), rig.master()
     rig.send(*[rows_of(*range(i + 1)) for i in range(8)])
     rig.run(worker, master)
@@ -51,7 +52,7 @@ def test_bad_rows_are_one_letter_and_count_once_when_they_are_sent_again() -> No
     rig.run(worker, master)
     snapshot = rig.snapshot()
     assert (snapshot.n_events, snapshot.counts.n_dead_lettered, rig.total()) == (4, 5, 15)
-    found = store.pending(rig.spec, rig.bus)
+    found = list(Pending(rig.spec, rig.bus))
     assert [(x.offset, x.value) for x in found] == [(0, rows_of(-1, 0.5)), (2, b"junk"), (3, rows_of(-3, -4))]
     rule = "k: must be a whole number from 0 to 2^53"
     assert [x.reason for x in found] == [
@@ -64,7 +65,7 @@ def test_bad_rows_are_one_letter_and_count_once_when_they_are_sent_again() -> No
     rig.run(worker, master)
     again = rig.snapshot()
     assert (again.n_events, again.counts.n_dead_lettered, rig.total()) == (5, 10, 31)
-    assert [x.value for x in store.pending(rig.spec, rig.bus)] == [rows_of(-1, 0.5), b"junk", rows_of(-3, -4)]
+    assert [x.value for x in list(Pending(rig.spec, rig.bus))] == [rows_of(-1, 0.5), b"junk", rows_of(-3, -4)]
 
 
 @pytest.mark.parametrize("form", ["json", "avro", "rows"])
@@ -82,7 +83,7 @@ def test_a_letter_of_avro_is_byte_for_byte() -> None:
     good, negative = format_of(rig.spec).encode([b'{"k":3}', b'{"k":-3}'])
     rig.send(good, negative, good + b"!", good)
     rig.run(rig.worker(), rig.master())
-    assert [(x.value, x.reason) for x in store.pending(rig.spec, rig.bus)] == [
+    assert [(x.value, x.reason) for x in list(Pending(rig.spec, rig.bus))] == [
         (negative, "k: must be a whole number from 0 to 2^53 (got -3)"),
         (good + b"!", "not Avro: 1 bytes are left over after the record"),
     ]
@@ -112,7 +113,7 @@ def test_a_registry_that_is_away_makes_no_bad_events() -> None:
     away.clear()
     rig.run(worker, master)
     assert (rig.snapshot().n_events, rig.total()) == (1, 5)
-    assert [(x.value, x.reason) for x in store.pending(spec, rig.bus)] == [
+    assert [(x.value, x.reason) for x in list(Pending(spec, rig.bus))] == [
         (unknown, "schema id 10 is not in the registry")
     ]
 

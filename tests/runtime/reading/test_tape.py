@@ -158,3 +158,38 @@ def test_what_a_cut_leaves_waits_from_then_on() -> None:
     assert tape.due_in(2.0, 101.0) == 2.0
     assert tape.cut(5, 2.0, 102.9) is None
     assert tape.cut(5, 2.0, 103.0) is not None
+
+
+def test_whole_minibatches_come_as_one_up_to_so_many_bytes() -> None:
+    def spans(tape: Tape, merged: int, mark: int | None = None) -> list[tuple[int, int]]:
+        found = []
+        while batch := tape.cut(5, 0, 0.0, mark, merged):
+            assert all(batch.begin <= record.offset < batch.end for record in batch.records)
+            found.append((batch.begin, batch.end))
+        return found
+
+    assert spans(_filled(17), 100) == [(0, 15)]
+    assert spans(_filled(17, begin=3), 100) == [(3, 15)]
+    assert spans(_filled(4), 100) == []
+    assert spans(_filled(27), 12) == [(0, 10), (10, 20), (20, 25)]
+    assert spans(_filled(12, size=50), 12) == [(0, 5), (5, 10)], "one minibatch may have more"
+    assert spans(_filled(17), 100, mark=8) == [(0, 8), (8, 15)]
+    assert spans(_filled(30, holes=tuple(range(2, 29))), 2) == [(0, 5), (5, 30)], "holes have no bytes"
+
+
+def test_what_lingers_after_merged_minibatches_is_cut_by_itself() -> None:
+    tape = _filled(17, now=100.0)
+    first = tape.cut(5, 2.0, 101.0, None, 100)
+    assert first is not None
+    assert (first.begin, first.end) == (0, 15)
+    assert tape.cut(5, 2.0, 102.9, None, 100) is None
+    rest = tape.cut(5, 2.0, 103.0, None, 100)
+    assert rest is not None
+    assert (rest.begin, rest.end) == (15, 17)
+
+
+def test_merged_minibatches_respect_the_most_bytes_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape_module, "MAX_BYTES", 10)
+    tape = _filled(20, size=2)
+    found = [(batch.begin, batch.end) for batch in iter(lambda: tape.cut(2, 0, 0.0, None, 1000), None)]
+    assert found == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20)]

@@ -17,7 +17,7 @@ import pytest
 
 from streaminfer.bus.protocol import Output
 from streaminfer.models.times import AHEAD_S
-from streaminfer.runtime.dead_letters import store
+from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.produce import Loader
 from streaminfer.runtime.loading.readers import read_avro, read_parquet
@@ -93,7 +93,7 @@ def test_bad_times_of_rows_are_letters_of_their_own_and_may_be_sent_again() -> N
     publish(rig, rows_of((1, NOW)), at=-1)
     rig.run(worker, master, rounds=30)
     check(rig, [1, 4], [NOW, NOW - 40])
-    first, second = store.pending(rig.spec, rig.bus)
+    first, second = list(Pending(rig.spec, rig.bus))
     np.testing.assert_array_equal(unpack(first.value).values, [(2, np.nan), ahead, far, (-1, NOW)])
     assert first.reason.count("; rows ") == 2
     assert "rows 2, 4 of 6: timestamp (from at): must not be more than 3600 seconds after the record's" in first.reason
@@ -115,7 +115,7 @@ def test_records_keep_their_places_where_some_cannot_be_dated() -> None:
     rig.run(rig.worker(), rig.master(), rounds=30)
     check(rig, [1, 2], [NOW, 1])
     undated = "the record's timestamp must be of the years 1970 to 9999"
-    assert [(x.offset, x.value, x.reason[:8]) for x in store.pending(rig.spec, rig.bus)] == [
+    assert [(x.offset, x.value, x.reason[:8]) for x in list(Pending(rig.spec, rig.bus))] == [
         (0, early, undated[:8]), (2, junk, "not Avro"), (3, good, undated[:8])
     ]  # fmt: skip
 

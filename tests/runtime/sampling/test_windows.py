@@ -10,6 +10,8 @@ import pytest
 
 from streaminfer import fit
 from streaminfer.spec import Spec
+from tests.contracts.test_samplers import FIRST, rows_of
+from tests.models.targets.cases import ALL
 from tests.runtime.sampling.rig import LOGISTIC, POISSON, SamplerRig, sampled
 
 RNG = np.random.default_rng(3)
@@ -17,7 +19,10 @@ EVENTS: list[dict[str, Any]] = [
     {"a": float(a), "b": float(b), "t": int(a + e > b), "k": int(k)}
     for (a, b, e), k in zip(RNG.normal(size=(300, 3)), RNG.poisson(3, 300), strict=True)
 ]
-MODELS = [pytest.param(POISSON, "mh", id="poisson"), pytest.param(LOGISTIC, "sgld", id="logistic_regression")]
+MODELS = [
+    pytest.param(POISSON, "mh", id="poisson"),
+    *(pytest.param(LOGISTIC, method, id=f"logistic_regression-{method}") for method in ("sgld", "poisson_mh", "flymc")),
+]
 HOUR = 3_600_000
 
 
@@ -40,6 +45,16 @@ def test_a_window_of_events_is_a_fresh_spec_on_them(model: dict[str, Any], metho
     found = rig.run_to(0, rig.sampler(), rig.master())
     assert (found.n_events, found.n_effective) == (100, 100)
     same(rig, EVENTS[150:250])
+
+
+@pytest.mark.parametrize("name", FIRST.values(), ids=FIRST)
+def test_every_model_has_windows(name: str) -> None:
+    example = next(each for each in ALL if each.name == name)
+    rig = SamplerRig(sampled({"kind": example.kind, **example.options}, method="gibbs", forget={"window_events": 50}))
+    rows = rows_of(rig.spec, example.events(np.random.default_rng(4), 120))
+    rig.send(*rows)
+    assert rig.run_to(0, rig.sampler(), rig.master()).n_events == 50
+    same(rig, rows[70:])
 
 
 @pytest.mark.parametrize(("model", "method"), MODELS)

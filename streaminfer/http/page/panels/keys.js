@@ -43,9 +43,9 @@ export function keys(state) {
   root.hidden = !state.about.keyed;
   let seen = null;
   const update = (now) => {
-    if (root.hidden || seen === now.document?.version) return;
+    if (root.hidden || !now.document || seen === now.document.version) return;
     if (seen === null) load("");
-    seen = now.document?.version ?? null;
+    seen = now.document.version;
     if (wanted.value) look(wanted.value);
   };
   return { root, update };

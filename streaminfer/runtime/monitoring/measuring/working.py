@@ -31,7 +31,7 @@ class Working:
 
     def __init__(self, spec: Spec, bus: Bus, writer: str) -> None:
         self._spec, self._bus, self._writer = spec, bus, writer
-        self._schemas = schemas.prepare(spec, bus)
+        self._schemas = schemas.prepare(spec, bus, "monitor")
 
     def measured(self, request: Request) -> Iterator[tuple[bytes, bytes]]:
         """A record of the topic `metrics` for each check, in their order."""

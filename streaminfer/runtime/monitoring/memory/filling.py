@@ -35,7 +35,7 @@ ONCE_S: Final = 0.2
 SHARE: Final = 0.2
 """Of the time that may go into documents: a large posterior is shown less often."""
 PUBLISH_S: Final = 5.0
-PUBLISH_BYTES: Final = 200.0
+PUBLISH_BYTES: Final = 400.0
 """A second, of the history that is published."""
 
 
@@ -54,8 +54,7 @@ class Filler:
         self._teller = Teller(log)
         self._posterior = _Keyed(spec, bus, memory, schemas) if _is_keyed(spec) else _Whole(spec, bus, memory, schemas)
         self._chains = None if spec.sampling is None else Chains(spec, spec.sampling, bus, schemas)
-        there = bus.topics()
-        read = [short for short in BACK if names.topic(spec, short) in there]
+        read = names.there(spec, bus, BACK)
         begins = {partition: begin for short in read for partition, begin in _begins(bus, spec, short).items()}
         self._ends = {each: end for short in read for each, end in _ends(bus, spec, short).items()}
         self._others = bus.reader(begins)
@@ -129,7 +128,9 @@ class Filler:
             self._teller.tell(f"{record.partition} offset {record.offset} is not a measurement: {error}")
             return ()
         if found.measurement.check == history.CHECK:
-            self._memory.history.add(history.published_point(found))
+            for point in history.published_points(found):
+                self._memory.history.add(point)
+            self._published = max(self._published, found.moment.version)
             return ()
         self._memory.measurements.add(record.offset, len(record.value or b""), found)
         return ("metrics",)
@@ -148,17 +149,21 @@ class Filler:
         return ("dead-letters",) if self._memory.dead_letters.add(record) else ()
 
     def unpublished(self) -> Published | None:
-        """The newest point of the history if it is to be published now, for the monitor that comes after this one."""
+        """What the monitor that comes after this one has to know of the history now: the newest point, and as many
+        of those since the one before as may be written."""
         newest, points = self._memory.posterior, self._memory.history.points
         due = self._clock() >= self._next_published
         if newest is None or not self.caught_up or not points or points[-1].version <= self._published or not due:
             return None
         point, snapshot = points[-1], newest.found.snapshot
+        pending = [each for each in points[:-1] if each.version > self._published]
         self._published = point.version
         size = 24 * len(point.means) + 200
-        self._next_published = self._clock() + max(PUBLISH_S, size / PUBLISH_BYTES)
+        room = max(0, int(PUBLISH_BYTES * PUBLISH_S / size) - 1)
+        earlier = [pending[i] for i in history.spread(len(pending), room)] if room else []
+        self._next_published = self._clock() + max(PUBLISH_S, size * (1 + len(earlier)) / PUBLISH_BYTES)
         moment = Moment(point.version, 0, snapshot.frontier.epoch, 0, snapshot.frontier.positions, point.n_events)
-        return Published(snapshot.fingerprint, self._memory.instance, point.at, moment, point.measurement())
+        return Published(snapshot.fingerprint, self._memory.instance, point.at, moment, point.measurement(earlier))
 
     def close(self) -> None:
         for each in (self._posterior, self._others, self._chains):

@@ -27,6 +27,8 @@ APART_MS: Final = 1000
 HALF_WIDTH: Final = 1.959963984540054
 """Sds of a normal distribution on each side of its mean that hold 95%."""
 _NONE: Final = np.empty((0, 0))
+_EARLIER: Final = "earlier_"
+"""Begins the names of curves that are whole points."""
 _COUNTS: Final = ("score_sum", "n_scored", "n_alarms", "alarm_at")
 
 
@@ -46,26 +48,59 @@ class Point:
     n_alarms: int = 0
     alarm_at: int = 0
 
-    def measurement(self) -> Measurement:
-        """The point as it is published. Rows of its curve have the number of a coordinate, its mean and its sd."""
+    @property
+    def _rows(self) -> NDArray[np.float64]:
+        """(n, 3): the number of a coordinate, its mean and its sd; without what is not known."""
         rows = np.column_stack([np.arange(len(self.means), dtype=float), self.means, self.sds])
-        known = rows[np.isfinite(rows).all(axis=1)]
+        return rows[np.isfinite(rows).all(axis=1)]
+
+    @property
+    def _whole(self) -> NDArray[np.float64]:
+        """(3 + n, 3): all that is known of the version, then `_rows`."""
+        head = [self.version, self.at, self.n_events, self.score_sum, self.n_scored, self.n_alarms, self.alarm_at, 0, 0]
+        return np.vstack([np.reshape(np.array(head, dtype=float), (3, 3)), self._rows])
+
+    def measurement(self, earlier: Sequence[Point] = ()) -> Measurement:
+        """The point as it is published, with earlier ones that were not."""
         values = tuple(Value(name, value=float(getattr(self, name))) for name in _COUNTS)
         sentence = f"version {self.version} has {self.n_events} events"
-        return Measurement(CHECK, "good", sentence, values=values, curves={"parameters": known} if len(known) else {})
+        curves = {"parameters": self._rows} if len(self._rows) else {}
+        curves |= {f"{_EARLIER}{i}": each._whole for i, each in enumerate(earlier)}
+        return Measurement(CHECK, "good", sentence, values=values, curves=curves)
 
 
-def published_point(found: Published) -> Point:
-    """A point that was published."""
-    rows = found.measurement.curves.get("parameters", np.empty((0, 3)))
+def published_points(found: Published) -> list[Point]:
+    """The points that were published together, oldest first."""
+    curves, moment = found.measurement.curves, found.moment
+    earlier = [_earlier(rows) for name, rows in curves.items() if name.startswith(_EARLIER)]
+    before = [each for each in earlier if each is not None and each.version < moment.version]
+    means, sds = _numbers(curves.get("parameters", np.empty((0, 3))))
+    counts = {value.name: value.value or 0.0 for value in found.measurement.values if value.name in _COUNTS}
+    score_sum = counts.pop("score_sum", 0.0)
+    whole = {name: int(value) for name, value in counts.items()}
+    newest = Point(moment.version, found.measured_at, moment.n_events, means, sds, score_sum, **whole)
+    return [*sorted(before, key=lambda each: each.version), newest]
+
+
+def _earlier(rows: NDArray[np.float64]) -> Point | None:
+    """A point from `_whole`; None if it cannot be one."""
+    if rows.shape[1] != 3 or len(rows) < 3 or not np.isfinite(rows).all():
+        return None
+    version, at, n_events, score_sum, n_scored, n_alarms, alarm_at, _, _ = rows[:3].ravel().tolist()
+    whole = [version, at, n_events, n_scored, n_alarms, alarm_at]
+    if not all(0 <= each < 2**53 for each in whole):
+        return None
+    version, at, n_events, n_scored, n_alarms, alarm_at = map(int, whole)
+    return Point(version, at, n_events, *_numbers(rows[3:]), score_sum, n_scored, n_alarms, alarm_at)
+
+
+def _numbers(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and sds by coordinate from `_rows`."""
     rows = rows[(rows[:, 0] >= 0) & (rows[:, 0] < MOST_COORDINATES)] if rows.shape[1] == 3 else np.empty((0, 3))
     which = rows[:, 0].astype(np.intp)
     numbers = np.full((2, int(which.max(initial=-1)) + 1), np.nan)
     numbers[:, which] = rows[:, 1:].T
-    counts = {value.name: value.value or 0.0 for value in found.measurement.values if value.name in _COUNTS}
-    score_sum, moment = counts.pop("score_sum", 0.0), found.moment
-    whole = {name: int(value) for name, value in counts.items()}
-    return Point(moment.version, found.measured_at, moment.n_events, numbers[0], numbers[1], score_sum, **whole)
+    return numbers[0], numbers[1]
 
 
 def coordinates_of(moments: Mapping[str, Moments], labels: Mapping[str, Labels]) -> tuple[str, ...]:
@@ -121,15 +156,16 @@ class History:
     def document(self, coordinates: Sequence[int], since: int, most: int) -> dict[str, Any]:
         """Columns of at most `most` points after the version `since`, with the intervals of some coordinates."""
         after = [point for point in self.points if point.version > since]
-        points = [after[i] for i in _spread(len(after), most)]
+        before = self.points[-len(after) - 1] if len(after) < len(self.points) else None
+        points = [after[i] for i in spread(len(after), most)]
         means = np.stack([_padded(point.means, len(self.coordinates)) for point in points]) if points else _NONE
         sds = np.stack([_padded(point.sds, len(self.coordinates)) for point in points]) if points else _NONE
         return {
             "versions": [point.version for point in points],
             "at": [point.at for point in points],
             "n_events": [point.n_events for point in points],
-            "scores": _scores(points),
-            "drift": _alarms(after, since),
+            "scores": _scores(points, before),
+            "drift": _alarms(after, before),
             "interval": 0.95,
             "parameters": {self.coordinates[i]: _curve(means[:, i], sds[:, i]) for i in coordinates if means.size},
         }
@@ -150,7 +186,7 @@ def _thinned(points: tuple[Point, ...], most: int) -> tuple[Point, ...]:
     return (*points[:half:2], *points[half:])
 
 
-def _spread(n: int, most: int) -> list[int]:
+def spread(n: int, most: int) -> list[int]:
     """Numbers below n, at most `most` of them, evenly apart; the last is among them."""
     if n <= most:
         return list(range(n))
@@ -161,10 +197,9 @@ def _curve(means: NDArray[np.float64], sds: NDArray[np.float64]) -> dict[str, An
     return {"mean": plain(means), "lower": plain(means - HALF_WIDTH * sds), "upper": plain(means + HALF_WIDTH * sds)}
 
 
-def _scores(points: Sequence[Point]) -> list[float | None]:
+def _scores(points: Sequence[Point], before: Point | None) -> list[float | None]:
     """The mean score of the events between each point and the one before it."""
     found: list[float | None] = []
-    before: Point | None = None
     for point in points:
         n, total = point.n_scored, point.score_sum
         if before is not None and before.n_scored <= n:
@@ -174,9 +209,9 @@ def _scores(points: Sequence[Point]) -> list[float | None]:
     return found
 
 
-def _alarms(points: Sequence[Point], since: int) -> list[dict[str, int]]:
+def _alarms(points: Sequence[Point], before: Point | None) -> list[dict[str, int]]:
     """Where drift was told: the first version that knew, and how many events there were then."""
-    told = points[0].n_alarms if points and since else 0
+    told = 0 if before is None else before.n_alarms
     found = []
     for point in points:
         if point.n_alarms > told:

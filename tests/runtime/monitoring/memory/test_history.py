@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.measuring.published import Moment, Published
 from streaminfer.runtime.monitoring.memory import history
-from streaminfer.runtime.monitoring.memory.history import APART_MS, History, Point, published_point
+from streaminfer.runtime.monitoring.memory.history import APART_MS, History, Point, published_points
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.runtime.monitoring.memory.remembering import Remembering
 from streaminfer.runtime.monitoring.monitor import Monitor
@@ -60,6 +61,7 @@ def test_scores_are_of_the_events_between_two_points() -> None:
     for each in (point(1, score=-10.0, n=10), point(2, score=-40.0, n=20), point(3, score=-40.0, n=20)):
         held.add(each)
     assert held.document([], 0, 100)["scores"] == [-1.0, -3.0, None]
+    assert held.document([], 1, 100)["scores"] == [-3.0, None], "the same, whatever is asked for"
 
 
 def test_alarms_are_marked_once_also_after_thinning() -> None:
@@ -70,6 +72,7 @@ def test_alarms_are_marked_once_also_after_thinning() -> None:
     assert [mark["n_events"] for mark in marks] == [10, 20]
     assert marks[1]["version"] == 3990
     assert held.document([], 3995, 10)["drift"] == [], "that was before"
+    assert [mark["version"] for mark in held.document([], 3989, 10)["drift"]] == [3990], "that is the first one after"
 
 
 def test_few_points_are_spread_evenly_and_end_with_the_newest() -> None:
@@ -84,22 +87,36 @@ def test_few_points_are_spread_evenly_and_end_with_the_newest() -> None:
 
 def test_a_point_is_read_back_as_it_was_published() -> None:
     made = Point(7, 5000, 70, np.array([1.5, np.nan, -2.0]), np.array([0.1, 0.2, np.nan]), -3.5, 70, 2, 55)
-    published = Published("f", "monitor-0", 5000, Moment(7, n_events=70), made.measurement())
+    none = np.empty(0)
+    earlier = [replace(made, version=5, at=4000, means=none, sds=none), replace(made, version=6, n_events=60)]
+    published = Published("f", "monitor-0", 5000, Moment(7, n_events=70), made.measurement(earlier))
     key, data = measurements.encode(published, 1 << 20)
-    found = published_point(measurements.decode(key, data, "f"))
-    assert (found.version, found.at, found.n_events) == (7, 5000, 70)
-    assert (found.score_sum, found.n_scored, found.n_alarms, found.alarm_at) == (-3.5, 70, 2, 55)
-    assert (found.means.tolist(), found.sds.tolist()) == ([1.5], [0.1]), "what is not a number is not known"
+    found = published_points(measurements.decode(key, data, "f"))
+    assert [(each.version, each.at, each.n_events) for each in found] == [(5, 4000, 70), (6, 5000, 60), (7, 5000, 70)]
+    for each in found:
+        assert (each.score_sum, each.n_scored, each.n_alarms, each.alarm_at) == (-3.5, 70, 2, 55)
+    known = [(each.means.tolist(), each.sds.tolist()) for each in found]
+    assert known == [([], []), ([1.5], [0.1]), ([1.5], [0.1])], "what is not a number is not known"
 
 
-def test_a_published_point_that_makes_no_sense_is_harmless() -> None:
+def test_a_published_points_that_makes_no_sense_is_harmless() -> None:
     made = point(1).measurement()
     for rows in (np.ones((2, 2)), np.array([[-1.0, 0, 0]]), np.array([[1e18, 0, 0]])):
         found = Published(
             "f", "m", 0, Moment(1), history.Measurement("history", "good", "x", curves={"parameters": rows})
         )
-        assert published_point(found).means.size == 0
+        assert published_points(found)[0].means.size == 0
     assert made.check == "history"
+    for rows in (
+        np.ones((2, 3)),
+        np.ones((4, 2)),
+        np.full((3, 3), np.inf),
+        np.full((3, 3), -1.0),
+        np.full((3, 3), 9.0),
+    ):
+        curves = {"earlier_0": rows}
+        found = Published("f", "m", 0, Moment(3), history.Measurement("history", "good", "x", curves=curves))
+        assert [each.version for each in published_points(found)] == [3]
 
 
 def monitor_of(rig: Rig, memory: Memory, name: str) -> Monitor:
@@ -108,9 +125,10 @@ def monitor_of(rig: Rig, memory: Memory, name: str) -> Monitor:
     return Monitor(rig.spec, rig.bus, remembering, Nothing, metrics, name, clock=rig.clock, wall=rig.clock)
 
 
+@pytest.mark.parametrize("apart", [6.0, 1.5], ids=["slow", "fast"])
 @pytest.mark.parametrize("name", ["monitor-0", "monitor-1"], ids=["restarted", "another"])
-def test_a_new_monitor_has_the_history_of_the_one_before(name: str) -> None:
-    """The first is killed: it says nothing at its end."""
+def test_a_new_monitor_has_the_history_of_the_one_before(name: str, apart: float) -> None:
+    """The first is killed: it says nothing at its end. Points that come faster than they are published are kept."""
     rig = Rig(poisson())
     services = (rig.worker(), rig.master())
     memory = Memory(rig.spec, "monitor-0", rig.clock)
@@ -120,7 +138,9 @@ def test_a_new_monitor_has_the_history_of_the_one_before(name: str) -> None:
         rig.run(*services)
         for _ in range(3):
             monitor.step(0.0)
-        rig.clock.advance(6.0)
+        rig.clock.advance(apart)
+    rig.clock.advance(6.0)
+    monitor.step(0.0)
     before = memory.history.document([0], 0, 2000)
     assert len(before["versions"]) >= 40
     fresh = Memory(rig.spec, name, rig.clock)
@@ -133,4 +153,4 @@ def test_a_new_monitor_has_the_history_of_the_one_before(name: str) -> None:
 def test_without_publishing_the_history_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Remembering, "unpublished", lambda _self: ())
     with pytest.raises(AssertionError):
-        test_a_new_monitor_has_the_history_of_the_one_before("monitor-0")
+        test_a_new_monitor_has_the_history_of_the_one_before("monitor-0", 6.0)

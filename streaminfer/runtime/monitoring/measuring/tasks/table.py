@@ -20,6 +20,7 @@ from streaminfer.runtime.monitoring.measuring.tasks import (
     stein,
 )
 from streaminfer.spec import Spec
+from streaminfer.tables.kinds import kind_of
 
 
 def _always(_spec: Spec) -> bool:
@@ -32,9 +33,9 @@ def _each_version(_spec: Spec) -> None:
 
 def _one_density(spec: Spec) -> str | None:
     """Whether there is one density of some numbers to compare with."""
-    if spec.key is not None:
+    if kind_of(spec).by_key:
         return "Every key has a posterior of its own, and only posteriors of all events are measured."
-    if spec.words is not None:
+    if kind_of(spec).of_topics:
         return "Topics of words have no density whose scores could be compared."
     if spec.sampling is not None and spec.sampling.source == "stream":
         return "Chains that go along a stream have no fixed events that they could be compared with."
@@ -42,9 +43,9 @@ def _one_density(spec: Spec) -> str | None:
 
 
 def _one_posterior(spec: Spec) -> str | None:
-    if spec.key is not None:
+    if kind_of(spec).by_key:
         return "Every key has a posterior of its own, and only posteriors of all events are measured."
-    return "Topics of words are not compared with earlier ones." if spec.words is not None else None
+    return "Topics of words are not compared with earlier ones." if kind_of(spec).of_topics else None
 
 
 def _nothing(_spec: Spec) -> None:
