@@ -41,7 +41,7 @@ def run(
             except Replaced:
                 raise  # a newer process does this one's work
             except NotYet as error:
-                teller.tell(f"waiting, not ready: {error}")
+                teller.tell(f"waiting, not ready: {error}", "waiting")
                 left, service = service, None
                 if left is not None:
                     left.close()

@@ -78,6 +78,9 @@ def run(
             return
         stack.enter_context(bus)
 
+        told: list[Together] = []
+        """What is told of the services."""
+
         def start() -> Service:
             made: list[tuple[Service, CollectorRegistry]] = []
             try:
@@ -85,7 +88,10 @@ def run(
             except BaseException:
                 Several([service for service, _ in made]).close()
                 raise
-            health.registry.register(Together([own for _, own in made]))
+            while told:
+                health.registry.unregister(told.pop())  # that of a service that was left
+            told.append(Together([own for _, own in made]))
+            health.registry.register(told[-1])
             for each in (spec, *also):
                 _tell_joined(role, each, instance)
             return made[0][0] if not also else Several([each for each, _ in made])

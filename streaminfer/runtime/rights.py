@@ -20,12 +20,16 @@ TOPICS: Final = "topics"
 UP: Final = "up"
 """The command that starts all services: they have its rights."""
 REPAIR: Final = "repair"
+RESTORE: Final = "restore"
 RETRY: Final = "dead-letters"
 DRAWS: Final = "draws"
 ORDER: Final = ("Create", "Alter", "Read", "Write", "Describe", "DescribeConfigs")
 WORKERS: Final = ("svb-worker", "svi-worker")
 OWNERS: Final = ("master", "combiner", "sampler")
 """Services whose state `repair` takes in hand."""
+
+MASTERS: Final = ("master", "combiner")
+"""Services in whose place `restore` writes."""
 
 Type = Literal["topic", "group", "transactionalId"]
 
@@ -63,6 +67,7 @@ def rights(spec: Spec, roles: Roles, public: Callable[[str], str] = lambda name:
     for command, more in _of_commands(spec).items():
         wanted[command] = [*wanted.get(command, ()), *more]
     wanted[REPAIR] += [each for name in OWNERS for each in wanted.get(name, ()) if each[0].type != "group"]
+    wanted[RESTORE] += [each for name in MASTERS for each in wanted.get(name, ()) if each[0].type == "transactionalId"]
     wanted[TOPICS] = list(_of_maker(spec))
     wanted[UP] += [each for name in (*services, "produce", TOPICS) for each in wanted.get(name, ())]
     return [

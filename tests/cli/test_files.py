@@ -15,7 +15,8 @@ import pytest
 from streaminfer import connect, load_spec
 from tests.cli.conftest import Workplace
 from tests.faults.buses import params
-from tests.faults.programs import Programs, free_port, wait_for
+from tests.faults.programs import Programs, document, free_port, wait_for
+from tests.runtime.files.golden_buses import lose
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -54,6 +55,24 @@ def test_a_restore_under_another_bus_goes_on(workplace: Workplace, prepared_url:
     workplace.programs.run("up", workplace.spec, "--data", workplace.data, "--until-idle", "--bus", other)
     (document,) = workplace.call("snapshot", workplace.spec, "--json", "--bus", other).documents
     assert (document["n_events"], document["natural"]) == (200, [141, 61])
+
+
+def test_draws_are_kept_too(programs: Programs, tmp_path: Path) -> None:
+    spec, data, bus = tmp_path / "line.yaml", tmp_path / "line.csv", tmp_path / "bus"
+    spec.write_text("{name: line, model: {kind: gaussian, fields: [y]}, inference: {method: gibbs, draws: 40}}\n")
+    data.write_text("y\n" + "".join(f"{number}\n" for number in range(40)))
+    url = f"embedded:{bus}"
+    programs.run("up", spec, "--data", data, "--until-idle", "--bus", url)
+    programs.run("backup", spec, tmp_path / "line.backup", "--bus", url)
+    programs.run("subscribe", spec, "--to", tmp_path, "--once", "--bus", url)
+    before = document(spec, url)
+    assert document(spec, f"file:{tmp_path / 'line.snapshot'}") == before
+    lose(bus / "bus.sqlite3", "line.posterior")
+    programs.run("restore", spec, tmp_path / "line.backup", "--bus", url)
+    after = document(spec, url)
+    assert (after["parameters"], after["n_events"]) == (before["parameters"], 40)
+    programs.run("up", spec, "--data", data, "--until-idle", "--bus", url)
+    assert document(spec, url)["n_events"] == 80
 
 
 def test_subscribe_follows_until_it_is_told_to_end(

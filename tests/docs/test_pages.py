@@ -23,7 +23,7 @@ RUN = {
     "docs/keys.md": 6,
     "docs/measuring.md": 1,
     "docs/monitor.md": 2,
-    "docs/operations.md": 6,
+    "docs/operations.md": 9,
     "docs/own-models.md": 10,
     "docs/python.md": 2,
     "docs/samplers.md": 3,

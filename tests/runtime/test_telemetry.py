@@ -71,7 +71,7 @@ def test_a_master_tells_how_far_it_is_behind() -> None:
     rig.run(master, seconds=1.0)
     assert rig.value("master_positions_behind", shard="0") == 3
     assert rig.value("master_snapshot_timestamp_seconds", shard="0") == rig.snapshot().created_at / 1000
-    master.close()
+    master.reset()
     assert "positions_behind{" not in generate_latest(rig.registry).decode()
 
 

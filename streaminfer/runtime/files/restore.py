@@ -49,7 +49,7 @@ def restore(spec: Spec, bus: Bus, backup: Backup, new_log: bool) -> Snapshot:
 
     With `new_log` the posterior goes on with whatever the data topic has, from its start.
     """
-    known = schemas.prepare(spec, bus)
+    known = schemas.prepare(spec, bus, "restore")
     names.check_data_topic(spec, bus)
     if new_log:
         _check_new_log(spec)

@@ -13,13 +13,14 @@ from streaminfer.runtime.files.copy import Complete, Copy, portable
 from streaminfer.runtime.files.snapshot_file import SnapshotFile
 from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.service import NotYet
 from streaminfer.runtime.telemetry import SubscriberMetrics
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.errors import WireError
 from streaminfer.wire.key_records import PREFIX
-from streaminfer.wire.snapshots import TOPIC
+from streaminfer.wire.snapshots import TOPIC, OtherSpec
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class Subscriber:
         return self._fresh()
 
     def step(self, timeout: float) -> None:
-        """Takes in what has come, and writes the file if there is a newer snapshot."""
+        """Takes in what has come, and writes the file if there is a newer snapshot. Raises NotYet of another spec's."""
         waits = max(0.0, self._due - self._clock()) if self._news else timeout
         try:
             polled = self._reader.poll(min(timeout, waits), MOST_RECORDS)
@@ -101,6 +102,8 @@ class Subscriber:
         kept = (record for each in self._partitions for record in self._copy.records(each))
         try:
             written = self._file.write(list(portable(kept, TOPIC, self._schemas)))
+        except OtherSpec as error:
+            raise NotYet(str(error)) from error
         except WireError as error:
             # A registry may have given ids since it was asked.
             self._teller.tell(f"{self._topic}: the newest snapshot is not written: {error}")

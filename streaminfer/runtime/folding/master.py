@@ -74,6 +74,7 @@ class Master:
         self._metrics.errors.inc()
         for partition, shard in self._shards.items():
             self._member.pause(partition)
+            self._metrics.left(partition.index)
             shard.close()
         self._shards.clear()
         self._leave_restoring()
@@ -132,6 +133,7 @@ class Master:
     def _reassign(self, polled: Poll) -> None:
         for partition in polled.revoked:
             self._owned.discard(partition)
+            self._metrics.left(partition.index)
             shard = self._shards.pop(partition, None) or self._restoring.pop(partition, None)
             if shard is not None:
                 shard.close()

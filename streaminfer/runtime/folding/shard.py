@@ -336,7 +336,6 @@ class Shard:
         self._owner.verify(f"version {self.published.version}")
 
     def close(self) -> None:
-        self._metrics.left(self.partition.index)
         if self._restoring is not None:
             self._restoring.close()
         if self._store is not None:

@@ -77,6 +77,7 @@ class PoolingMaster:
     def reset(self) -> None:
         """After an error of a commit nobody knows what the bus has: forget, fence again, restore."""
         self._metrics.errors.inc()
+        self._metrics.left(0)
         self._leave()
 
     def close(self) -> None:
@@ -92,6 +93,7 @@ class PoolingMaster:
         self._polled = True
         if any(partition.index == 0 for partition in polled.revoked):
             self._owns = False
+            self._metrics.left(0)
             self._leave()
         if any(partition.index == 0 for partition in polled.assigned):
             self._owns = True

@@ -266,7 +266,6 @@ class SampledShard:
         self._owner.verify(f"version {self.published.version}")
 
     def close(self) -> None:
-        self._metrics.left(0)
         if self._follower is not None:
             self._follower.close()
         if self._cut_off is not None:

@@ -45,10 +45,15 @@ class Golden:
 
     def lose(self, *topics: str) -> None:
         """Removes all records of some topics."""
-        with closing(sqlite3.connect(self._folder / DATABASE)) as connection, connection:
-            for topic in topics:
-                for (number,) in connection.execute("SELECT id FROM partitions WHERE topic = ?", (topic,)).fetchall():
-                    connection.execute(f"DELETE FROM log WHERE id >> {OFFSET_BITS} = ?", (number,))  # noqa: S608
+        lose(self._folder / DATABASE, *topics)
+
+
+def lose(database: Path, *topics: str) -> None:
+    """Removes all records of some topics from an embedded bus that nobody has open."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for topic in topics:
+            for (number,) in connection.execute("SELECT id FROM partitions WHERE topic = ?", (topic,)).fetchall():
+                connection.execute(f"DELETE FROM log WHERE id >> {OFFSET_BITS} = ?", (number,))  # noqa: S608
 
 
 def shown(spec: Spec, bus: Bus) -> Any:

@@ -17,10 +17,10 @@ from streaminfer.bus.protocol import Bus, Unavailable
 from streaminfer.bus.recorded.framing import FileFault
 from streaminfer.runtime.files.snapshot_file import SnapshotFile
 from streaminfer.runtime.files.subscriber import Freshness, Subscriber
+from streaminfer.runtime.service import NotYet
 from streaminfer.runtime.telemetry import SubscriberMetrics
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import kind_of
-from streaminfer.wire.snapshots import OtherSpec
 from tests.golden import records
 from tests.runtime.files.golden_buses import Golden, shown
 from tests.runtime.rig import Rig, poisson
@@ -143,7 +143,7 @@ def test_without_a_posterior_it_waits(folder: Path) -> None:
 def test_the_posterior_of_another_spec_is_not_written(folder: Path) -> None:
     golden = Golden("linear_regression", folder)
     other = parse_spec({**golden.story.spec, "model": {**golden.story.spec["model"], "features": ["a"]}})
-    with golden.open() as bus, pytest.raises(OtherSpec, match=r"model\.features"):
+    with golden.open() as bus, pytest.raises(NotYet, match=r"model\.features"):
         Follower(other, bus, folder).step()
 
 
