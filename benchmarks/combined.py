@@ -28,7 +28,7 @@ from streaminfer.sampling.units import Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED
-from streaminfer.wire.draws import Assembler
+from streaminfer.wire.sampled.draws import Assembler
 
 SUBPOSTERIORS, THIN = 4, 10
 PATIENCE_S = 300.0

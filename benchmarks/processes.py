@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.contenders.task import Outcome, Task
-from streaminfer.runtime.threads import THREADS
+from streaminfer.runtime.running.threads import THREADS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PATIENCE_S: Final = 600.0

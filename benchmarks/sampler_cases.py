@@ -18,7 +18,7 @@ from streaminfer.runtime import names
 from streaminfer.runtime.loading.produce import publish_rows
 from streaminfer.sampling import flat
 from streaminfer.sampling.units import Unit
-from streaminfer.wire.draws import Assembler
+from streaminfer.wire.sampled.draws import Assembler
 
 NUMBA, NUMPY, JAX, SERVICE = "numba", "numpy", "JAX", "service"
 PROGRAMS = {NUMBA: "steps_ours", NUMPY: "steps_plain", JAX: "steps_jax", "walks": "walks_ours"}

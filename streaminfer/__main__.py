@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 
-from streaminfer.runtime import ending
-from streaminfer.runtime.threads import pin_threads
+from streaminfer.runtime.running import ending
+from streaminfer.runtime.running.threads import pin_threads
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streaminfer.runtime.threads import pin_threads
+from streaminfer.runtime.running.threads import pin_threads
 
 pin_threads()  # before numpy is there
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -17,9 +17,9 @@ from streaminfer.cli.common import UsageError
 from streaminfer.cli.terminal import harmless
 from streaminfer.runtime import logs
 from streaminfer.runtime.api.prediction import CannotPredict
-from streaminfer.runtime.health import AddressError
 from streaminfer.runtime.loading.files import FileError
 from streaminfer.runtime.names import NotOurs
+from streaminfer.runtime.running.health import AddressError
 from streaminfer.runtime.service import Fatal, NotYet
 from streaminfer.runtime.supervising.supervisor import GaveUp
 from streaminfer.spec import SpecError

@@ -14,7 +14,7 @@ from streaminfer.bus.protocol import Bus, UnknownTopic
 from streaminfer.cli.terminal import printable
 from streaminfer.runtime import logs, names
 from streaminfer.runtime.loading.readers import KINDS, STREAMED
-from streaminfer.runtime.patience import patiently
+from streaminfer.runtime.running.patience import patiently
 from streaminfer.spec import Spec, warnings_of
 
 BUS_TIMEOUT: Final = 30

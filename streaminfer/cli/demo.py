@@ -28,8 +28,8 @@ from streaminfer.cli.terminal import fitting, raw
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.loading.produce import publish_rows
 from streaminfer.runtime.plurals import counted
-from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.role import needed
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.runtime.supervising.job import Job, Status
 from streaminfer.runtime.supervising.supervisor import Supervisor, children_of

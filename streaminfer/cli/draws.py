@@ -17,9 +17,9 @@ from streaminfer.cli.common import UsageError, add_bus, add_json, add_spec, bus_
 from streaminfer.runtime.api import draws as api
 from streaminfer.runtime.api.connection import Connection
 from streaminfer.runtime.api.draws import Draw, DrawsOnBus, Selection
-from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.running.patience import Patience
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.settings import Settings

@@ -19,11 +19,11 @@ from streaminfer.runtime import names
 from streaminfer.runtime.files import rebuilding
 from streaminfer.runtime.files.rebuilding import OtherFile
 from streaminfer.runtime.following.shards import Shards
-from streaminfer.runtime.patience import Patience, log
 from streaminfer.runtime.plurals import counted
-from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Mark, needed
+from streaminfer.runtime.running.patience import Patience, log
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.services import ROLES
 from streaminfer.spec import Spec, load_spec
 from streaminfer.variational.snapshot import Snapshot

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from streaminfer.cli.common import UsageError, add_bus
-from streaminfer.runtime import process
-from streaminfer.runtime.health import parse_address
 from streaminfer.runtime.role import needed
+from streaminfer.runtime.running import process
+from streaminfer.runtime.running.health import parse_address
 from streaminfer.services import ROLES, monitor
 from streaminfer.spec import load_spec
 

@@ -34,8 +34,8 @@ from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.api.subposterior import NoSuchSubposterior, check_index
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.key_listing import KeySummary
-from streaminfer.runtime.patience import Patience
 from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.running.patience import Patience
 from streaminfer.sampling import flat
 from streaminfer.spec import Drift, Spec, load_spec
 from streaminfer.tables.demanded import key_of

@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from streaminfer.bus.connect import open_bus
 from streaminfer.cli.common import UsageError, add_bus, add_spec, whole
 from streaminfer.cli.snapshot import check_key
-from streaminfer.runtime import loop
 from streaminfer.runtime.files.snapshot_file import SnapshotFile
 from streaminfer.runtime.files.subscriber import Freshness, Subscriber
-from streaminfer.runtime.health import Health, parse_address, serve
-from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.plurals import counted
-from streaminfer.runtime.process import StopSignal
+from streaminfer.runtime.running import loop
+from streaminfer.runtime.running.health import Health, parse_address, serve
+from streaminfer.runtime.running.patience import patiently
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.runtime.telemetry import SubscriberMetrics, about_process
 from streaminfer.spec import Spec, load_spec
 from streaminfer.variational.snapshot import Snapshot

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from streaminfer.cli.common import add_bus, add_spec, answering, reached, warn, whole
 from streaminfer.cli.terminal import StatusLine, bar
 from streaminfer.runtime import names
-from streaminfer.runtime.health import check_free, parse_address
 from streaminfer.runtime.monitoring.pulse import Pulse
 from streaminfer.runtime.plurals import counted
-from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.role import needed
+from streaminfer.runtime.running.health import check_free, parse_address
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.runtime.supervising.job import Job, Status
 from streaminfer.runtime.supervising.supervisor import children_of
 from streaminfer.runtime.telemetry import UpMetrics

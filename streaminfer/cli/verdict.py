@@ -11,7 +11,7 @@ import time
 from typing import Any, Final
 
 from streaminfer.cli.common import add_bus, add_json, add_spec, bus_of, print_json
-from streaminfer.measuring.verdict import ANSWERS, Answer, Reason
+from streaminfer.measuring.judging.verdict import ANSWERS, Answer, Reason
 from streaminfer.runtime.monitoring import once
 from streaminfer.runtime.monitoring.once import Read
 from streaminfer.spec import Spec, load_spec

@@ -12,21 +12,21 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from streaminfer.http import openapi
-from streaminfer.http.answers import Answers, json_answer, not_modified, unchanged
-from streaminfer.http.computing import Computing
-from streaminfer.http.guard import Guard
-from streaminfer.http.limits import Limits, Rates
+from streaminfer.http.answering.answers import Answers, json_answer, not_modified, unchanged
+from streaminfer.http.answering.computing import Computing
+from streaminfer.http.answering.probes import Probes
+from streaminfer.http.answering.streaming import Streaming, Streams
+from streaminfer.http.answering.working import Workers
+from streaminfer.http.guarding.guard import Guard
+from streaminfer.http.guarding.limits import Limits, Rates
+from streaminfer.http.guarding.signing_in import SigningIn
 from streaminfer.http.page_files import File, page_files
 from streaminfer.http.parameters import read_query
-from streaminfer.http.probes import Probes
 from streaminfer.http.problems import Problem, bad_field
 from streaminfer.http.routes import JSON, Asked, Route
-from streaminfer.http.signing_in import SigningIn
-from streaminfer.http.streaming import Streaming, Streams
 from streaminfer.http.table import One, routes
-from streaminfer.http.working import Workers
-from streaminfer.runtime.health import Health
 from streaminfer.runtime.monitoring.memory.memory import Memory
+from streaminfer.runtime.running.health import Health
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from streaminfer.bus.protocol import Bus, BusError, Partition
 from streaminfer.http.app import INSTANCE
 from streaminfer.runtime import names
-from streaminfer.runtime.health import AddressError, token_of
+from streaminfer.runtime.running.health import AddressError, token_of
 from streaminfer.runtime.telemetry import HTTP_PORT, MonitorMetrics
 from streaminfer.spec import Spec
 from streaminfer.wire import beats

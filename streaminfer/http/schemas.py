@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streaminfer.measuring.checks import QUESTIONS
+from streaminfer.measuring.judging.checks import QUESTIONS
+from streaminfer.measuring.judging.verdict import ANSWERS
 from streaminfer.measuring.measurement import STATUSES
-from streaminfer.measuring.verdict import ANSWERS
 
 Schema = dict[str, Any]
 

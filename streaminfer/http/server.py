@@ -12,11 +12,11 @@ from typing import Final
 import uvicorn
 
 from streaminfer.http.app import App
-from streaminfer.http.guard import HEADERS
-from streaminfer.http.limits import Limits
-from streaminfer.http.protocol import bounded
-from streaminfer.runtime.health import Health
+from streaminfer.http.guarding.guard import HEADERS
+from streaminfer.http.guarding.limits import Limits
+from streaminfer.http.guarding.protocol import bounded
 from streaminfer.runtime.monitoring.memory.memory import Memory
+from streaminfer.runtime.running.health import Health
 
 BACKLOG: Final = 128
 """Connections that are accepted at once, and so the most that there are beyond the limit before they are refused."""

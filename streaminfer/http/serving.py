@@ -9,13 +9,13 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.http.job_metrics import JobMetrics
+from streaminfer.http.answering.job_metrics import JobMetrics
 from streaminfer.http.server import Server, serve
-from streaminfer.runtime import process
-from streaminfer.runtime.health import Health
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.runtime.monitoring.pulse import instance_of
 from streaminfer.runtime.role import Role
+from streaminfer.runtime.running import process
+from streaminfer.runtime.running.health import Health
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import UpMetrics, http_port
 from streaminfer.services import monitor

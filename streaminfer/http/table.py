@@ -7,16 +7,16 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from streaminfer.http.answers import Answers, json_answer
-from streaminfer.http.computing import Computing
-from streaminfer.http.limits import Limits
+from streaminfer.http.answering.answers import Answers, json_answer
+from streaminfer.http.answering.computing import Computing
+from streaminfer.http.answering.probes import METRICS, PLAIN, Probes
+from streaminfer.http.answering.streaming import KIND as EVENTS
+from streaminfer.http.answering.streaming import Streaming
+from streaminfer.http.guarding.limits import Limits
+from streaminfer.http.guarding.signing_in import FORM, SigningIn
 from streaminfer.http.parameters import Text, Whole
-from streaminfer.http.probes import METRICS, PLAIN, Probes
 from streaminfer.http.problems import bad_field
 from streaminfer.http.routes import Answer, Asked, Handler, Route
-from streaminfer.http.signing_in import FORM, SigningIn
-from streaminfer.http.streaming import KIND as EVENTS
-from streaminfer.http.streaming import Streaming
 from streaminfer.tables.kinds import kind_of
 
 ONE: Final = "/v1/posteriors/{name}"

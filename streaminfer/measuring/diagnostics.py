@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.combining import pareto
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Vector
 
 TAILS: Final = (0.05, 0.95)

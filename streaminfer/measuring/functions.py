@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.model import Labels, Matrix

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from streaminfer.families import matrices
 from streaminfer.families.special import ndtr
 from streaminfer.measuring import whitening
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 from streaminfer.models.model import Matrix, Vector
 

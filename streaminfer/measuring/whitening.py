@@ -11,7 +11,7 @@ import numpy as np
 
 from streaminfer.combining import moments
 from streaminfer.families import matrices
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Vector
 
 MOST: Final = 200

@@ -18,9 +18,10 @@ from streaminfer.models.options import OptionsError, Problem
 from streaminfer.spec import drift as drift_section
 from streaminfer.spec import inference as inference_section
 from streaminfer.spec import monitor as monitor_section
-from streaminfer.spec import own, sampler, words
+from streaminfer.spec import sampler, words
 from streaminfer.spec.data import DATA, Data, check_data, check_format, read_schema
 from streaminfer.spec.key import KEY_OR_FIELD, Key, check_key
+from streaminfer.spec.own_models import own
 from streaminfer.spec.spec import NAME, Spec
 from streaminfer.variational.methods import METHODS, method_of
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any, Final
 
-from streaminfer.measuring.settings import Audit, Bdmc, Coverage, Settings
+from streaminfer.measuring.judging.settings import Audit, Bdmc, Coverage, Settings
 from streaminfer.models.did_you_mean import unknown_name
 from streaminfer.models.model import AnyModel
 from streaminfer.models.options import Integer, Listing, Number, Option, OptionsError, Section, Text

@@ -6,12 +6,12 @@ from typing import Any
 
 from streaminfer.models import MODELS
 from streaminfer.models.options import Option, Section, Text
-from streaminfer.spec import own
 from streaminfer.spec.data import DATA
 from streaminfer.spec.drift import DRIFT
 from streaminfer.spec.inference import EVERY
 from streaminfer.spec.key import KEY_OR_FIELD
 from streaminfer.spec.monitor import MONITOR
+from streaminfer.spec.own_models import own
 from streaminfer.spec.spec import NAME
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from streaminfer.measuring import settings as measuring
+from streaminfer.measuring.judging import settings as measuring
 from streaminfer.models.events import Field
 from streaminfer.models.lda.model import Lda
 from streaminfer.models.model import AnyModel

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaminfer.wire import chains
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import require
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import require
 from streaminfer.wire.snapshots import milliseconds
 
 TOPIC: Final = "health"

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from streaminfer.measuring.measurement import STATUSES, SUBJECTS, Measurement, Value
 from streaminfer.measuring.published import Moment, Published
-from streaminfer.wire import chains, vectors
+from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_INDEX, require
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_INDEX, require
 from streaminfer.wire.snapshots import milliseconds
 
 TOPIC: Final = "metrics"

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.models.model import Vector
-from streaminfer.wire import chains, vectors
+from streaminfer.wire import vectors
 from streaminfer.wire.avro import Schemas
-from streaminfer.wire.chains import MAX_PARTS, require
 from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_PARTS, require
 
 _KEY: Final = re.compile(rb"part-(0|[1-9][0-9]{0,3})")
 

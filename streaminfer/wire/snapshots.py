@@ -23,10 +23,11 @@ from streaminfer.variational.forgetting.decay import Clock, Clocks
 from streaminfer.variational.frontier import Frontier
 from streaminfer.variational.held import Held
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import drift_states, shown, vectors
+from streaminfer.wire import drift_states, vectors
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadValue, Older
 from streaminfer.wire.increments import reached_of
+from streaminfer.wire.sampled import shown
 
 TOPIC: Final = "posterior"
 MANIFEST: Final = b"manifest"

@@ -11,10 +11,10 @@ import yaml
 from streaminfer.bus.broker.settings import settings_from
 from streaminfer.bus.connect import open_bus
 from streaminfer.cli import parser_of
-from streaminfer.http.guard import is_loopback
-from streaminfer.runtime.health import parse_address
+from streaminfer.http.guarding.guard import is_loopback
 from streaminfer.runtime.registry import settings as registry
 from streaminfer.runtime.role import needed
+from streaminfer.runtime.running.health import parse_address
 from streaminfer.services import ROLES
 from streaminfer.spec import Spec, load_spec
 from tests.chart.helm import Object

@@ -13,9 +13,9 @@ from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Bus
-from streaminfer.runtime import loop
-from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.running import loop
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.runtime.sampling import course, sampler, scratch
 from streaminfer.services import ROLES
 

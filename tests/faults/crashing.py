@@ -13,10 +13,11 @@ from prometheus_client import CollectorRegistry
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Member, Output, Poll, Positions, Writer
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import names
 from streaminfer.runtime.loading import produce
-from streaminfer.runtime.process import StopSignal
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.running import loop
+from streaminfer.runtime.running.process import StopSignal
 from streaminfer.services import ROLES
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaminfer.runtime import ending
+from streaminfer.runtime.running import ending
 from tests.faults.programs import Program, Programs, wait_for
 
 SPEC = "{name: coin, data: {partitions: 2}, model: {kind: bernoulli, field: y}}"

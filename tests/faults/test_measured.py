@@ -16,8 +16,8 @@ import pytest
 
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
+from streaminfer.measuring.judging.verdict import Verdict, verdict
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import Verdict, verdict
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.monitoring.notes import Notes
 from streaminfer.runtime.monitoring.standing import state_of

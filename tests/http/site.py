@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Output
-from streaminfer.http.limits import Limits
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.server import Server, serve
-from streaminfer.runtime.health import Health
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.runtime.monitoring.memory.remembering import Remembering
 from streaminfer.runtime.monitoring.monitor import Monitor
+from streaminfer.runtime.running.health import Health
 from streaminfer.runtime.service import Service
 from streaminfer.runtime.telemetry import MonitorMetrics
 from streaminfer.spec import parse_spec

@@ -12,15 +12,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Output
-from streaminfer.http.job_metrics import JobMetrics
+from streaminfer.http.answering.job_metrics import JobMetrics
 from streaminfer.http.server import serve
 from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published
 from streaminfer.runtime import names
 from streaminfer.runtime.api.connection import Connection
-from streaminfer.runtime.health import Health
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.runtime.monitoring.pulse import Pulse
+from streaminfer.runtime.running.health import Health
 from streaminfer.runtime.telemetry import MasterMetrics, UpMetrics
 from streaminfer.wire import measurements
 from tests.http.site import KEYS, SCRIPT, Site, by_city, counted, site_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema.validators import Draft202012Validator
 
-from streaminfer.http import answers
-from streaminfer.http.limits import Limits
+from streaminfer.http.answering import answers
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.schemas import SCHEMAS
-from streaminfer.runtime import health
+from streaminfer.runtime.running import health
 from tests.http.site import Job, Site, by_city, counted, site_of
 
 TIRELESS = Limits(stream_seconds=0.05, rate=1e9, burst=1e9)

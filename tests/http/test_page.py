@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Output
-from streaminfer.http.limits import Limits
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.page_files import page_files
 from streaminfer.measuring.measurement import Measurement, Value
 from streaminfer.measuring.published import Moment, Published

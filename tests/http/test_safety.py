@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaminfer.http.limits import Limits, Rates
+from streaminfer.http.guarding.limits import Limits, Rates
 from streaminfer.http.server import BACKLOG
 from tests.http.site import SCRIPT, Got, Site, counted, site_of
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from streaminfer.http import streaming
-from streaminfer.http.limits import Limits
+from streaminfer.http.answering import streaming
+from streaminfer.http.guarding.limits import Limits
 from tests.http.site import Site, counted, site_of
 
 

@@ -15,13 +15,14 @@ import pytest
 from streaminfer.bus.broker.settings import Address, settings_from
 from streaminfer.bus.kafka import KafkaBus
 from streaminfer.bus.protocol import Forbidden, Output, Unavailable
-from streaminfer.runtime import names, process, provide
+from streaminfer.runtime import names, provide
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.dead_letters.pending import Pending
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.loading.produce import Loader, check_spec
 from streaminfer.runtime.monitoring import once
 from streaminfer.runtime.rights import Grant, rights
+from streaminfer.runtime.running import process
 from streaminfer.runtime.service import NotYet, Service
 from streaminfer.services import ROLES
 from streaminfer.spec import Spec, parse_spec

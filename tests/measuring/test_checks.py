@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from streaminfer.measuring.checks import CHECKS, QUESTIONS, judge, judged
+from streaminfer.measuring.judging.checks import CHECKS, QUESTIONS, judge, judged
+from streaminfer.measuring.judging.settings import Coverage, Settings
 from streaminfer.measuring.measurement import Measurement, Status, Value
-from streaminfer.measuring.settings import Coverage, Settings
 
 USUAL = Settings()
 

@@ -7,7 +7,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 from streaminfer.measuring import diagnostics, geweke
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.sampling.pooled import effective
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from streaminfer.measuring import score_regression, whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.score_regression import Regression, Z, coverage_of
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 
 

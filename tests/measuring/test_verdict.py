@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from streaminfer.measuring.checks import QUESTIONS
+from streaminfer.measuring.judging.checks import QUESTIONS
+from streaminfer.measuring.judging.settings import Settings
+from streaminfer.measuring.judging.verdict import Answer, State, Verdict, answer, verdict
 from streaminfer.measuring.measurement import Measurement, Status
 from streaminfer.measuring.published import Moment, Published
-from streaminfer.measuring.settings import Settings
-from streaminfer.measuring.verdict import Answer, State, Verdict, answer, verdict
 
 SETTINGS = Settings()
 EXACT = State(version=9, n_events=1000)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streaminfer.models import MODELS
 from streaminfer.models.model import Model
-from streaminfer.spec import own
+from streaminfer.spec.own_models import own
 
 MIX = np.array([[1.0, 0.3], [-0.4, 0.8]])
 

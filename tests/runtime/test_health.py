@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from streaminfer.bus.environment import SettingsError
-from streaminfer.runtime import alive
-from streaminfer.runtime import health as module
-from streaminfer.runtime.health import TOKEN_VARIABLE, AddressError, Health, parse_address, serve
+from streaminfer.runtime.running import alive
+from streaminfer.runtime.running import health as module
+from streaminfer.runtime.running.health import TOKEN_VARIABLE, AddressError, Health, parse_address, serve
 from tests.runtime.rig import Rig, poisson
 
 REMOTE = (

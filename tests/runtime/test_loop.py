@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streaminfer.bus.protocol import BusError, Fenced, Replaced, Unavailable
-from streaminfer.runtime import loop
-from streaminfer.runtime.patience import FIRST_BACKOFF
+from streaminfer.runtime.running import loop
+from streaminfer.runtime.running.patience import FIRST_BACKOFF
 
 
 class Scripted:

@@ -13,8 +13,8 @@ import pytest
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import BusError, Unavailable
 from streaminfer.bus.sqlite.store import FILE_NAME
-from streaminfer.runtime import patience
-from streaminfer.runtime.patience import FIRST_BACKOFF, Patience, Teller, patiently
+from streaminfer.runtime.running import patience
+from streaminfer.runtime.running.patience import FIRST_BACKOFF, Patience, Teller, patiently
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaminfer.bus.protocol import Unavailable
-from streaminfer.runtime.several import Several, Together
+from streaminfer.runtime.running.several import Several, Together
 from streaminfer.runtime.telemetry import MonitorMetrics
 
 

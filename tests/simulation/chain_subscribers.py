@@ -19,7 +19,7 @@ from streaminfer.sampling.segments import Segment
 from streaminfer.sampling.units import Spans, Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire.draws import Assembler, RecordKey
+from streaminfer.wire.sampled.draws import Assembler, RecordKey
 from tests.simulation.subscribers import Wrong
 from tests.simulation.undisturbed import Undisturbed
 

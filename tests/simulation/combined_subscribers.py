@@ -22,7 +22,7 @@ from streaminfer.sampling.pooled.shown import Fixed, Part
 from streaminfer.sampling.units import Spans, Unit
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire.draws import Assembler
+from streaminfer.wire.sampled.draws import Assembler
 from tests.simulation.chain_subscribers import rows_of
 from tests.simulation.subscribers import Wrong
 

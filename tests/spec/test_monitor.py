@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaminfer.measuring.settings import Audit, Bdmc, Coverage, Settings
+from streaminfer.measuring.judging.settings import Audit, Bdmc, Coverage, Settings
 from streaminfer.spec import SpecError, parse_spec
 
 REGRESSION = {"kind": "linear_regression", "features": ["sqm", "rooms"], "target": "price"}

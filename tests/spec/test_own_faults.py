@@ -15,7 +15,8 @@ from streaminfer import fit
 from streaminfer.models.events import Field
 from streaminfer.models.model import AnyModel, Conjugate, Filter, Latent, Model, Predicts, is_conjugate
 from streaminfer.models.options import Option, OptionsError, Section, Text
-from streaminfer.spec import own_faults, parse_spec
+from streaminfer.spec import parse_spec
+from streaminfer.spec.own_models import own_faults
 from tests.spec.own import document, kind_of, line
 
 __all__ = ["kind_of"]

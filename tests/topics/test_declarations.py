@@ -19,17 +19,8 @@ from streaminfer.spec import parse_spec
 from streaminfer.spec.data import FORMATS as SPEC_FORMATS
 from streaminfer.topics import declarations, formats, read
 from streaminfer.variational.methods import METHODS
-from streaminfer.wire import (
-    answers,
-    beats,
-    draws,
-    increments,
-    measurements,
-    panes,
-    questions,
-    sampler_states,
-    snapshots,
-)
+from streaminfer.wire import beats, increments, measurements, panes, snapshots
+from streaminfer.wire.sampled import answers, draws, questions, sampler_states
 
 FOLDER = Path(__file__).parents[2] / "topics"
 DOCUMENT: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text())

@@ -12,10 +12,10 @@ from streaminfer.sampling.draws import Counters, Draws
 from streaminfer.sampling.pooled.shown import ChainShown, Fixed, Part, Shown
 from streaminfer.sampling.states import SamplerState
 from streaminfer.sampling.units import Span, Unit
-from streaminfer.wire import draws as wire
-from streaminfer.wire import sampler_states
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.sampled import draws as wire
+from streaminfer.wire.sampled import sampler_states
 from tests.wire.messages import FINGERPRINT
 
 UNIT = Unit(subposterior=1, chain=2, chains=3, subposteriors=2)

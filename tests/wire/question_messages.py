@@ -8,8 +8,8 @@ import numpy as np
 
 from streaminfer.combining.questions import Answer, Asked, Question
 from streaminfer.sampling.units import Span, Unit
-from streaminfer.wire import answers, questions
 from streaminfer.wire.avro import DECLARED
+from streaminfer.wire.sampled import answers, questions
 from tests.wire.messages import FINGERPRINT
 
 DIMENSION = 3

@@ -11,10 +11,10 @@ import pytest
 
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.units import Unit
-from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.draws import Assembler, Received, RecordKey, place_of
 from streaminfer.wire.errors import BadFrame, BadValue, WireError
+from streaminfer.wire.sampled import draws as wire
+from streaminfer.wire.sampled.draws import Assembler, Received, RecordKey, place_of
 from tests.wire.chain_messages import FRONTIER, SIZE, UNIT, draws, draws_record, tightest
 from tests.wire.messages import FINGERPRINT
 

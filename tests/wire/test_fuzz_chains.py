@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 
 from streaminfer.sampling.pooled.shown import Sampled
-from streaminfer.wire import answers, draws, questions, sampler_states, snapshots
+from streaminfer.wire import snapshots
 from streaminfer.wire.errors import WireError
+from streaminfer.wire.sampled import answers, draws, questions, sampler_states
 from streaminfer.wire.snapshots import OtherSpec
 from tests.wire import (
     chain_messages,

@@ -16,10 +16,11 @@ from streaminfer.runtime.folding import parts
 from streaminfer.runtime.loading.files import Counted, FileError, read_csv, read_ndjson
 from streaminfer.spec import SpecError, load_spec, parse_spec
 from streaminfer.variational.increment import Layout
-from streaminfer.wire import dead_letters, draws, increments, sampler_states
+from streaminfer.wire import dead_letters, increments
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadBody, WireError
 from streaminfer.wire.events.json_events import decode_json
+from streaminfer.wire.sampled import draws, sampler_states
 from streaminfer.wire.snapshots import Assembler
 from tests.wire import chain_messages
 from tests.wire.messages import FINGERPRINT, increment_record, snapshot_record

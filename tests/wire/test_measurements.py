@@ -11,9 +11,10 @@ import pytest
 
 from streaminfer.measuring.measurement import SUBJECTS, Measurement, Value, unknown
 from streaminfer.measuring.published import Moment, Published
-from streaminfer.wire import chains, measurements
+from streaminfer.wire import measurements
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadFrame, BadValue, WireError
+from streaminfer.wire.sampled import chains
 from tests.wire.messages import FINGERPRINT
 from tests.wire.monitor_messages import MEASUREMENT, PUBLISHED, beat_record, measured, measurement_record
 

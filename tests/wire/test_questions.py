@@ -10,9 +10,9 @@ import pytest
 
 from streaminfer.combining.questions import Question
 from streaminfer.sampling.units import Span, Unit
-from streaminfer.wire import answers, questions
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadFrame, BadValue, Damaged, WireError
+from streaminfer.wire.sampled import answers, questions
 from tests.wire.chain_messages import tightest
 from tests.wire.messages import FINGERPRINT
 from tests.wire.question_messages import (

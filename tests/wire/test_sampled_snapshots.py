@@ -11,10 +11,10 @@ from streaminfer.sampling.pooled import pooling
 from streaminfer.sampling.pooled.shown import ChainShown, Fixed, Part, Sampled
 from streaminfer.sampling.units import Span
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import shown as wire
 from streaminfer.wire import snapshots
 from streaminfer.wire.avro import DECLARED
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.sampled import shown as wire
 from streaminfer.wire.snapshots import Assembler
 from tests.made import new_snapshot
 from tests.wire.chain_messages import SIZE, VALUES, shown

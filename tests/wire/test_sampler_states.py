@@ -11,10 +11,10 @@ import pytest
 
 from streaminfer.sampling.draws import Counters
 from streaminfer.sampling.states import SamplerState
-from streaminfer.wire import sampler_states
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.errors import BadFrame, BadValue, Damaged, Older, WireError
-from streaminfer.wire.sampler_states import Shelf, encode, token
+from streaminfer.wire.sampled import sampler_states
+from streaminfer.wire.sampled.sampler_states import Shelf, encode, token
 from tests.wire.chain_messages import UNIT, head_record, state, tightest
 from tests.wire.messages import FINGERPRINT
 

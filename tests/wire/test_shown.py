@@ -10,8 +10,8 @@ import pytest
 
 from streaminfer.sampling.pooled.pooling import MOST_RETAINED
 from streaminfer.sampling.pooled.shown import Combination, Sampled, Shown
-from streaminfer.wire import shown as wire
 from streaminfer.wire.errors import BadValue
+from streaminfer.wire.sampled import shown as wire
 from tests.wire.chain_messages import SIZE, VALUES, shown
 
 GIVEN = Sampled(VALUES, shown())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streaminfer.http.report.figures import Figure, Line, Mark
+from streaminfer.measuring.judging.verdict import Verdict
 from streaminfer.measuring.measurement import Measurement, Value
-from streaminfer.measuring.verdict import Verdict
 from streaminfer.runtime.api.snapshot import PosteriorSnapshot
 from streaminfer.runtime.monitoring.memory.history import HALF_WIDTH
 from streaminfer.runtime.monitoring.memory.memory import Memory

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from streaminfer.measuring import whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import spanner
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Vector
 
 MOST: Final = {1: 5000}

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streaminfer.measuring import whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import imq
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 from streaminfer.models.model import Matrix, Vector
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.measuring import whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import imq
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Vector
 
 Indices = NDArray[np.intp]

@@ -21,8 +21,8 @@ from streaminfer.runtime.files.writing import replace_file
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.following.manifests import whole
-from streaminfer.runtime.patience import naps
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.running.patience import naps
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec, meaning

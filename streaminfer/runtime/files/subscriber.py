@@ -11,8 +11,8 @@ from streaminfer.models.keys import label_of
 from streaminfer.runtime import names
 from streaminfer.runtime.files.copy import Complete, Copy, portable
 from streaminfer.runtime.files.snapshot_file import SnapshotFile
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.registry import schemas
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import NotYet
 from streaminfer.runtime.telemetry import SubscriberMetrics
 from streaminfer.spec import Spec

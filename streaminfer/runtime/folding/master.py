@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 
 from streaminfer.bus.protocol import Bus, BusError, OutOfRange, Partition, Poll
-from streaminfer.runtime import alive, names
+from streaminfer.runtime import names
 from streaminfer.runtime.folding.quiet import INTERVAL, Rest
 from streaminfer.runtime.folding.shard import Shard
 from streaminfer.runtime.logs import event, told_assigned
+from streaminfer.runtime.running import alive
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec

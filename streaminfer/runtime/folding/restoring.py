@@ -18,8 +18,8 @@ from streaminfer.runtime.intact import is_removal, value_of
 from streaminfer.runtime.owning import obstacles
 from streaminfer.runtime.owning.obstacles import REPAIR, InTheWay, Misfit
 from streaminfer.runtime.owning.owner import Owner
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
 from streaminfer.tables.table import Table

@@ -22,8 +22,8 @@ from streaminfer.runtime.logs import event
 from streaminfer.runtime.owning.manifest import ManifestWriter
 from streaminfer.runtime.owning.obstacles import InTheWay
 from streaminfer.runtime.owning.owner import Owner
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.plurals import counted
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import MasterMetrics
 from streaminfer.spec import Spec

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.runtime.intact import is_removal, value_of
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.wire.errors import WireError
 
 log = logging.getLogger(__name__)

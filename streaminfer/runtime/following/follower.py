@@ -13,7 +13,7 @@ from streaminfer.runtime.following import beginning, manifests
 from streaminfer.runtime.following.rows import NoRows, Rows
 from streaminfer.runtime.intact import is_removal
 from streaminfer.runtime.owning.obstacles import InTheWay
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import DECLARED, Schemas

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from streaminfer.bus.protocol import Record
 from streaminfer.models.model import Vector
 from streaminfer.runtime.intact import value_of
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.arena import Arena

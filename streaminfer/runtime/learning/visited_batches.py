@@ -9,8 +9,8 @@ from streaminfer.bus.protocol import Bus, Partition
 from streaminfer.models.model import Vector
 from streaminfer.runtime import names
 from streaminfer.runtime.intact import value_of
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.reading.tape import Minibatch
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.spec import Spec
 from streaminfer.tables.kept import MOST_BATCHES

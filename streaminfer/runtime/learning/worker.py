@@ -12,16 +12,17 @@ import math
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus, BusError, Fenced, OutOfRange, Output, Partition, Poll, Position
-from streaminfer.runtime import alive, names, topic_identity
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.dead_letters import store
 from streaminfer.runtime.following.shards import Shards, rows_of
 from streaminfer.runtime.learning.learner import Learned, Learner
 from streaminfer.runtime.learning.visited_batches import VisitedBatches
 from streaminfer.runtime.logs import event, told_assigned
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.plurals import counted
 from streaminfer.runtime.reading.passes import Passes
 from streaminfer.runtime.reading.tape import Minibatch, Tape
+from streaminfer.runtime.running import alive
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.telemetry import WorkerMetrics
 from streaminfer.spec import Spec

@@ -26,7 +26,7 @@ from streaminfer.runtime.loading.parts import Batches, Part, ahead, texts
 from streaminfer.runtime.loading.readers import PORTION, STREAMED, reader_of
 from streaminfer.runtime.loading.sources import OPENERS, Place, Source
 from streaminfer.runtime.loading.zones import Zones
-from streaminfer.runtime.patience import Patience, gave_up, naps
+from streaminfer.runtime.running.patience import Patience, gave_up, naps
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import DECLARED, Schemas
 from streaminfer.wire.events.formats import format_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streaminfer.bus.protocol import Bus
+from streaminfer.measuring.judging.verdict import Verdict
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import Verdict
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.spec import Spec
 from streaminfer.variational.snapshot import Snapshot

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, Output, Partition, Poll, Position
-from streaminfer.measuring.checks import CHECKS
+from streaminfer.measuring.judging.checks import CHECKS
+from streaminfer.measuring.judging.verdict import ANSWERS, State, Verdict, answer, verdict
 from streaminfer.measuring.measurement import unknown
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import ANSWERS, State, Verdict, answer, verdict
 from streaminfer.runtime import names
 from streaminfer.runtime.logs import told_assigned
 from streaminfer.runtime.monitoring.notes import Notes

@@ -10,7 +10,7 @@ from streaminfer.bus.protocol import Bus, OutOfRange, Partition, Record
 from streaminfer.measuring.published import Published
 from streaminfer.runtime import names
 from streaminfer.runtime.monitoring.pulse import GONE_MS, SILENT_MS
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.spec import Spec
 from streaminfer.wire import beats, measurements
 from streaminfer.wire.avro import DECLARED, Schemas

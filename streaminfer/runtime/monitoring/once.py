@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streaminfer.bus.protocol import Bus, UnknownTopic
-from streaminfer.measuring.verdict import State, Verdict, verdict
+from streaminfer.measuring.judging.verdict import State, Verdict, verdict
 from streaminfer.runtime import names
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.monitoring.notes import BACK, Notes

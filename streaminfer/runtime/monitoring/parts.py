@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from streaminfer.measuring.judging.verdict import Verdict
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import Verdict
 from streaminfer.runtime.service import Service
 from streaminfer.variational.snapshot import Snapshot
 

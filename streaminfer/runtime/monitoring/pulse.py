@@ -16,8 +16,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.protocol import Bus, BusError, Output
-from streaminfer.runtime import alive, names
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime import names
+from streaminfer.runtime.running import alive
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Service
 from streaminfer.spec import Spec
 from streaminfer.wire import beats

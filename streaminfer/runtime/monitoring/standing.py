@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, OutOfRange, Partition
-from streaminfer.measuring.verdict import State
+from streaminfer.measuring.judging.verdict import State
 from streaminfer.runtime import names
 from streaminfer.runtime.pooling.next_segment import rule_of
 from streaminfer.sampling import segments

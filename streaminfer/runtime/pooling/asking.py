@@ -9,8 +9,8 @@ from streaminfer.runtime.following.assembled import AssembledReader
 from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
-from streaminfer.wire import answers, questions
 from streaminfer.wire.avro import Schemas
+from streaminfer.wire.sampled import answers, questions
 
 
 class AnswersReader(AssembledReader[Answer]):

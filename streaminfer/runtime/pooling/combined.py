@@ -14,8 +14,8 @@ from streaminfer.sampling.units import Span
 from streaminfer.spec import Spec
 from streaminfer.tables.draws import sampled
 from streaminfer.variational.snapshot import Snapshot
-from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import Schemas
+from streaminfer.wire.sampled import draws as wire
 
 TOPIC: Final = "combined"
 

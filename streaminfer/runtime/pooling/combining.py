@@ -18,9 +18,9 @@ from streaminfer.combining.prior_share import gaussian_share
 from streaminfer.combining.questions import Question
 from streaminfer.combining.rounds import Given, Made, Replies
 from streaminfer.combining.windows import Window
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import Asker
 from streaminfer.runtime.pooling.joining import Joined
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.service import Fatal
 from streaminfer.sampling import flat
 from streaminfer.sampling.choices.combine import WHOLE

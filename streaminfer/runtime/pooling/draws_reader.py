@@ -10,8 +10,8 @@ from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
 from streaminfer.wire.avro import Schemas
-from streaminfer.wire.draws import Assembler
 from streaminfer.wire.events.formats import max_events
+from streaminfer.wire.sampled.draws import Assembler
 
 
 class DrawsReader(AssembledReader[Draws]):

@@ -17,10 +17,10 @@ from streaminfer.combining.questions import Answer, Asked, Question
 from streaminfer.models.model import Matrix
 from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.assembled import AssembledReader
-from streaminfer.runtime.patience import Teller
 from streaminfer.runtime.pooling.asking import AnswersReader
 from streaminfer.runtime.pooling.cut_off import window_of_all
 from streaminfer.runtime.reading.span_events import Removed
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.sampling.segment_work import SegmentRows, SegmentWork
 from streaminfer.runtime.sampling.unit import OwnedUnit
 from streaminfer.runtime.telemetry import SamplerMetrics
@@ -30,7 +30,7 @@ from streaminfer.spec import Spec
 from streaminfer.tables import draws
 from streaminfer.variational.snapshot import Snapshot
 from streaminfer.wire.avro import Schemas
-from streaminfer.wire.questions import Assembler
+from streaminfer.wire.sampled.questions import Assembler
 
 log = logging.getLogger(__name__)
 

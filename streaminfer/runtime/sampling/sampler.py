@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Bus, BusError, Partition, Poll, Position
-from streaminfer.runtime import alive, names, topic_identity
+from streaminfer.runtime import names, topic_identity
 from streaminfer.runtime.following.follower import Follower
 from streaminfer.runtime.logs import told_assigned
+from streaminfer.runtime.running import alive
 from streaminfer.runtime.sampling import scratch
 from streaminfer.runtime.sampling.answering import Answering, can_be_asked
 from streaminfer.runtime.sampling.course import Shown

@@ -30,12 +30,12 @@ from streaminfer.sampling.settings import Settings
 from streaminfer.sampling.states import NO_SEGMENT, SamplerState, waiting
 from streaminfer.sampling.units import Unit
 from streaminfer.spec import Spec
-from streaminfer.wire import answers as wire_answers
-from streaminfer.wire import draws as wire_draws
-from streaminfer.wire import sampler_states
 from streaminfer.wire.avro import Schemas
 from streaminfer.wire.errors import UnknownSchema, WireError
 from streaminfer.wire.events.formats import max_events
+from streaminfer.wire.sampled import answers as wire_answers
+from streaminfer.wire.sampled import draws as wire_draws
+from streaminfer.wire.sampled import sampler_states
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from streaminfer.runtime.dead_letters.tally import Tally
 from streaminfer.runtime.following.shards import Shards
 from streaminfer.runtime.lag import behind
 from streaminfer.runtime.loading.produce import Loader, Progress
-from streaminfer.runtime.patience import Patience, naps
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Mark, Role
+from streaminfer.runtime.running.patience import Patience, naps
 from streaminfer.runtime.supervising.chains import Chains
 from streaminfer.runtime.supervising.supervisor import Child, Supervisor
 from streaminfer.spec import Spec

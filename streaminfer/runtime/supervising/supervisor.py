@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streaminfer.runtime.process import SUPERVISOR_VARIABLE
 from streaminfer.runtime.role import Role
+from streaminfer.runtime.running.process import SUPERVISOR_VARIABLE
 from streaminfer.spec import Spec
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import graph, spanner
 from streaminfer.measuring.stein.graph import Support
-from streaminfer.measuring.unknowable import Unknowable
 
 UNIT = Support(np.zeros(1), np.ones(1))
 

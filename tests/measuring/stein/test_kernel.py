@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from streaminfer.measuring import whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import kernel
 from streaminfer.measuring.stein.kernel import Discrepancy
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.stein import imq, thinning
-from streaminfer.measuring.unknowable import Unknowable
 
 
 def spread(n: int, d: int) -> np.ndarray:

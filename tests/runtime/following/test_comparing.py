@@ -11,9 +11,10 @@ import pytest
 
 from streaminfer.bus.embedded import EmbeddedBus
 from streaminfer.bus.protocol import Output, Unavailable
-from streaminfer.runtime import loop, names
+from streaminfer.runtime import names
 from streaminfer.runtime.following import comparing
 from streaminfer.runtime.following.comparing import LOOK_S, Compared, compare
+from streaminfer.runtime.running import loop
 from streaminfer.runtime.service import NotYet
 from streaminfer.spec import Spec, parse_spec
 from streaminfer.wire import snapshots

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaminfer.measuring.verdict import State
+from streaminfer.measuring.judging.verdict import State
 from streaminfer.runtime.monitoring.standing import state_of
 from streaminfer.sampling.pooled import pooling
 from streaminfer.sampling.pooled.shown import Fixed, Part, Sampled, Shown

@@ -21,8 +21,8 @@ from streaminfer.runtime.service import Service
 from streaminfer.sampling.draws import Draws
 from streaminfer.sampling.units import Unit
 from streaminfer.tables.draws import segment_of
-from streaminfer.wire import answers
 from streaminfer.wire.avro import DECLARED
+from streaminfer.wire.sampled import answers
 from tests.runtime.sampling.rig import LOGISTIC, SamplerRig, sampled
 from tests.simulation.bus import Faults
 

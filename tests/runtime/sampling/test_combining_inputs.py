@@ -17,9 +17,9 @@ from streaminfer.runtime.pooling.master import PoolingMaster
 from streaminfer.sampling import flat
 from streaminfer.sampling.draws import Draws
 from streaminfer.tables.draws import segment_of
-from streaminfer.wire import answers as wire_answers
-from streaminfer.wire import draws as wire
 from streaminfer.wire.avro import DECLARED
+from streaminfer.wire.sampled import answers as wire_answers
+from streaminfer.wire.sampled import draws as wire
 from streaminfer.wire.snapshots import OtherSpec
 from tests.runtime.sampling.rig import LINEAR, POISSON, sampled
 from tests.runtime.sampling.stopping_rig import StoppingRig

@@ -10,7 +10,7 @@ from streaminfer.runtime import names
 from streaminfer.runtime.service import Fatal
 from streaminfer.runtime.supervising.idle import IdleMark
 from streaminfer.tables.draws import sampled
-from streaminfer.wire import sampler_states
+from streaminfer.wire.sampled import sampler_states
 from tests.runtime.sampling.sampler_rig import SamplerRig, coin
 
 COINS = [{"y": int(i % 3 == 0)} for i in range(30)]

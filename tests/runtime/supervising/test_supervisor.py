@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streaminfer.runtime.process import SUPERVISOR_VARIABLE
 from streaminfer.runtime.role import needed
+from streaminfer.runtime.running.process import SUPERVISOR_VARIABLE
 from streaminfer.runtime.supervising import supervisor as module
 from streaminfer.runtime.supervising.supervisor import Child, GaveUp, Supervisor, children_of
 from streaminfer.services import ROLES

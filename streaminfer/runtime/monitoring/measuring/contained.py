@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.model import Model, Vector
 from streaminfer.sampling.units import Span, Spans
 from streaminfer.spec import Spec

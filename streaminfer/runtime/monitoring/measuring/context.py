@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.measuring.densities import LogDensity, density_of
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.scores import AllEvents, Anchored, Score, Segment
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Posterior, Vector, with_posterior
 from streaminfer.models.targets import target_of
 from streaminfer.models.targets.density import Density

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaminfer.bus.protocol import Bus
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.events import Events
 from streaminfer.models.model import AnyModel, Matrix, Vector, conjugate, is_conjugate
 from streaminfer.models.targets.density import Density

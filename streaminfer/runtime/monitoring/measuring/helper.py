@@ -14,7 +14,7 @@ from streaminfer.runtime.monitoring.measuring import frames, messages
 from streaminfer.runtime.monitoring.measuring.frames import BrokenPipe, Frame, Incoming
 from streaminfer.runtime.monitoring.measuring.messages import Begin, Request
 from streaminfer.runtime.monitoring.measuring.pacing import Bucket
-from streaminfer.runtime.threads import THREADS
+from streaminfer.runtime.running.threads import THREADS
 from streaminfer.spec import Spec
 
 log = logging.getLogger(__name__)

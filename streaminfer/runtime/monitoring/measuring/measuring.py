@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streaminfer.measuring.judging.verdict import GROWN
 from streaminfer.measuring.measurement import Measurement, unknown
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import GROWN
 from streaminfer.runtime.monitoring.measuring import messages
 from streaminfer.runtime.monitoring.measuring.frames import BrokenPipe
 from streaminfer.runtime.monitoring.measuring.helper import Helper

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streaminfer.bus.protocol import Bus, BusError
-from streaminfer.measuring import checks
+from streaminfer.measuring.judging import checks
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.measurement import Measurement, unknown
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import DomainError
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found

@@ -18,7 +18,7 @@ from streaminfer.runtime.monitoring.memory import history
 from streaminfer.runtime.monitoring.memory.keys import KeyIndex
 from streaminfer.runtime.monitoring.memory.memory import Memory, Part, Reading
 from streaminfer.runtime.monitoring.memory.shown import shown
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.runtime.supervising.chains import Chains
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import KEYED, kind_of

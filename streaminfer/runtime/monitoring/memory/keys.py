@@ -23,7 +23,7 @@ from streaminfer.runtime.following.key_listing import KeySummary, summary
 from streaminfer.runtime.following.keys import as_of
 from streaminfer.runtime.following.rows import Row, Saw, readable, row_place
 from streaminfer.runtime.intact import value_of
-from streaminfer.runtime.patience import Teller
+from streaminfer.runtime.running.patience import Teller
 from streaminfer.spec import Spec
 from streaminfer.tables.kinds import kind_of
 from streaminfer.variational.snapshot import Snapshot

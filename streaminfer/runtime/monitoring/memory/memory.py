@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, get_args
 
-from streaminfer.measuring.verdict import State, Verdict
-from streaminfer.measuring.verdict import verdict as first_verdict
+from streaminfer.measuring.judging.verdict import State, Verdict
+from streaminfer.measuring.judging.verdict import verdict as first_verdict
 from streaminfer.runtime.monitoring.memory.dead_letters import DeadLetters
 from streaminfer.runtime.monitoring.memory.history import History, coordinates_of, point_of
 from streaminfer.runtime.monitoring.memory.keys import KeyIndex

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from streaminfer.bus.protocol import Bus
+from streaminfer.measuring.judging.verdict import Verdict
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.verdict import Verdict
 from streaminfer.runtime.monitoring.memory.filling import Filler
 from streaminfer.runtime.monitoring.memory.memory import Memory
 from streaminfer.spec import Spec

@@ -144,6 +144,6 @@ def test_probabilities_of_new_events_are_compared_with_what_happens(tmp_path: Pa
 
 
 def test_the_table_has_every_check_that_is_judged() -> None:
-    from streaminfer.measuring.checks import CHECKS
+    from streaminfer.measuring.judging.checks import CHECKS
 
     assert set(TASKS) == set(CHECKS)

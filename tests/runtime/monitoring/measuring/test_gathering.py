@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streaminfer.bus.protocol import Partition
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.model import conjugate
 from streaminfer.models.targets import target_of
 from streaminfer.runtime.monitoring.measuring import contained, gathering

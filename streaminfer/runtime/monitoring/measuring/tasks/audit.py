@@ -13,7 +13,7 @@ import numpy as np
 from streaminfer.measuring import audit, functions, score_regression, whitening
 from streaminfer.measuring.audit import Published
 from streaminfer.measuring.functions import Functions
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.whitening import Whitening
 from streaminfer.models.model import Counting, Matrix, Vector, is_conjugate, with_posterior
 from streaminfer.runtime.monitoring.measuring.context import Context, Evidence

@@ -8,8 +8,8 @@ import numpy as np
 
 from streaminfer.measuring import calibration
 from streaminfer.measuring.calibration import Reliability
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.measurement import Value
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Posterior, Vector
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found, value

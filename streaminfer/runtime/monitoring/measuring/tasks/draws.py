@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streaminfer.measuring import diagnostics, functions
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.values import of_diagnostics
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found, value

@@ -9,7 +9,7 @@ import numpy as np
 from streaminfer.measuring import bdmc
 from streaminfer.measuring.bdmc import Dataset
 from streaminfer.measuring.densities import density_of
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.model import Matrix, Posterior, with_posterior
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found, value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from streaminfer.measuring import movement, whitening
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.movement import Gaussian
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.models.model import Matrix
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found, value

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streaminfer.measuring.unknowable import Unknowable
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.models.mixture.gaussian_mixture import GaussianMixture
 from streaminfer.runtime.monitoring.measuring.context import Context
 from streaminfer.runtime.monitoring.measuring.found import Found, value

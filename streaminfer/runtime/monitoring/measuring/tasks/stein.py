@@ -11,9 +11,9 @@ import numpy as np
 
 from streaminfer.measuring import whitening
 from streaminfer.measuring.densities import density_of
+from streaminfer.measuring.judging.unknowable import Unknowable
 from streaminfer.measuring.measurement import Value
 from streaminfer.measuring.stein import graph, kernel
-from streaminfer.measuring.unknowable import Unknowable
 from streaminfer.measuring.values import of_graph, of_kernel
 from streaminfer.models.model import Matrix
 from streaminfer.runtime.monitoring.measuring.context import Context

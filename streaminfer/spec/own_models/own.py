@@ -17,7 +17,7 @@ from typing import Any, Final, TypeGuard
 
 from streaminfer.models.model import Model
 from streaminfer.models.options import OptionsError, Problem
-from streaminfer.spec import own_faults, target_faults
+from streaminfer.spec.own_models import own_faults, target_faults
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 PATTERN: Final = rf"{_NAME}(?:\.{_NAME})*:{_NAME}"

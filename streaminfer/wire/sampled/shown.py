@@ -13,8 +13,8 @@ from streaminfer.models.model import Vector
 from streaminfer.sampling.pooled.pooling import MOST_BYTES, MOST_RETAINED
 from streaminfer.sampling.pooled.shown import NOTHING, ChainShown, Combination, Fixed, Part, Sampled, Shown
 from streaminfer.sampling.states import STATE_PHASES
-from streaminfer.wire import chains
-from streaminfer.wire.chains import check_numbers, require
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import check_numbers, require
 
 _COUNTS: Final = ("n_chains", "n_draws", "n_retained", "n_scored")
 _PLAIN: Final = ("segment", "complete", "cut", "n_draws", "size", "noise", "acceptance", "fraction", "n_scored")

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from streaminfer.combining.questions import ID_DIGITS, KINDS, Asked, Question
 from streaminfer.sampling.units import Unit
-from streaminfer.wire import chains, parts
+from streaminfer.wire import parts
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_INDEX, require
 from streaminfer.wire.errors import Damaged
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_INDEX, require
 
 TOPIC: Final = "questions"
 MAX_VECTORS: Final = 100_000

@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 from streaminfer.sampling.draws import DRAWING, PHASES, Draws
 from streaminfer.sampling.units import Unit
 from streaminfer.variational.methods.svb import LOWEST
-from streaminfer.wire import chains, parts
+from streaminfer.wire import parts
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_INDEX, MAX_NUMBER, require
 from streaminfer.wire.errors import BadValue, WireError
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_INDEX, MAX_NUMBER, require
 
 TOPIC: Final = "draws"
 MAX_DRAWS: Final = 100_000

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from streaminfer.http.problems import Problem, bad_field
-from streaminfer.runtime.health import is_loopback
+from streaminfer.runtime.running.health import is_loopback
 
 COOKIE: Final = "streaminfer"
 COOKIE_SECONDS: Final = 30 * 86_400

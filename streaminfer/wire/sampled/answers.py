@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from streaminfer.combining.questions import Answer, shape_of
 from streaminfer.sampling.units import Unit
-from streaminfer.wire import chains, parts
+from streaminfer.wire import parts
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_INDEX, require
-from streaminfer.wire.questions import check_asked
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_INDEX, require
+from streaminfer.wire.sampled.questions import check_asked
 
 TOPIC: Final = "answers"
 

@@ -8,7 +8,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
 from streaminfer.http.routes import Asked
-from streaminfer.runtime.health import Health
+from streaminfer.runtime.running.health import Health
 
 PLAIN: Final = "text/plain"
 METRICS: Final = CONTENT_TYPE_LATEST.partition(";")[0]

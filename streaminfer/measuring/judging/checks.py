@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, get_args
 
+from streaminfer.measuring.judging.settings import Settings
 from streaminfer.measuring.measurement import Measurement, Status, Value
-from streaminfer.measuring.settings import Settings
 
 Question = Literal["fresh", "complete", "computed_right", "fits_the_data"]
 QUESTIONS: Final[tuple[Question, ...]] = get_args(Question)

@@ -15,16 +15,17 @@ from prometheus_client import CollectorRegistry
 
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Bus, Unavailable
-from streaminfer.runtime import alive, loop, names
+from streaminfer.runtime import names
 from streaminfer.runtime.following.comparing import Compared, compare
-from streaminfer.runtime.health import Health, parse_address, serve
 from streaminfer.runtime.logs import event
 from streaminfer.runtime.monitoring.pulse import Beating, Pulse, instance_of
-from streaminfer.runtime.patience import patiently
 from streaminfer.runtime.registry import schemas
 from streaminfer.runtime.role import Role
+from streaminfer.runtime.running import alive, loop
+from streaminfer.runtime.running.health import Health, parse_address, serve
+from streaminfer.runtime.running.patience import patiently
+from streaminfer.runtime.running.several import Several, Together
 from streaminfer.runtime.service import Service
-from streaminfer.runtime.several import Several, Together
 from streaminfer.runtime.telemetry import about_process
 from streaminfer.spec import Spec
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
-from streaminfer.http.guard import COOKIE, COOKIE_SECONDS, Guard
+from streaminfer.http.guarding.guard import COOKIE, COOKIE_SECONDS, Guard
 from streaminfer.http.problems import Problem, bad_field
 from streaminfer.http.routes import Asked
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from streaminfer.measuring.checks import CHECKS, QUESTIONS, Question
+from streaminfer.measuring.judging.checks import CHECKS, QUESTIONS, Question
+from streaminfer.measuring.judging.settings import Settings
 from streaminfer.measuring.measurement import Status
 from streaminfer.measuring.published import Published
-from streaminfer.measuring.settings import Settings
 
 Answer = Literal["trusted", "watch", "do_not_trust"]
 ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)

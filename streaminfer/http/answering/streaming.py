@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
 
-from streaminfer.http.answers import Answers
-from streaminfer.http.limits import Limits
+from streaminfer.http.answering.answers import Answers
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.problems import Problem, bad_field
 from streaminfer.http.routes import Asked
 from streaminfer.runtime.monitoring.memory.memory import Memory, Part

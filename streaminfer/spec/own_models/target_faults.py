@@ -16,7 +16,7 @@ from streaminfer.models.model import Matrix
 from streaminfer.models.targets import target_of
 from streaminfer.models.targets.autodiff import Derived
 from streaminfer.models.targets.checks import gradient_fault
-from streaminfer.spec.own_faults import of_fields, of_section, short
+from streaminfer.spec.own_models.own_faults import of_fields, of_section, short
 
 Numbers = NDArray[np.float64]
 

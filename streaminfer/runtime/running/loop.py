@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streaminfer.bus.protocol import Fenced, Replaced, Unavailable
-from streaminfer.runtime.patience import Patience, Teller, naps
+from streaminfer.runtime.running.patience import Patience, Teller, naps
 from streaminfer.runtime.service import NotYet, Service
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 from starlette.responses import Response
 
-from streaminfer.http.answers import Answers, json_answer
-from streaminfer.http.limits import Limits
+from streaminfer.http.answering.answers import Answers, json_answer
+from streaminfer.http.answering.working import Workers
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.problems import Problem, bad_field
 from streaminfer.http.routes import Asked
-from streaminfer.http.working import Workers
 from streaminfer.models.keys import MAX_BYTES
 from streaminfer.runtime.api import prediction
 from streaminfer.runtime.api.prediction import CannotPredict

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from streaminfer.http.limits import Limits
+from streaminfer.http.guarding.limits import Limits
 from streaminfer.http.problems import KIND, Problem
 
 LINGER: Final = 1.0

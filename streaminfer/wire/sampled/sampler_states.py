@@ -15,10 +15,11 @@ import numpy as np
 from streaminfer.models.model import Vector
 from streaminfer.sampling.states import NO_SEGMENT, STATE_PHASES, SamplerState
 from streaminfer.sampling.units import Unit
-from streaminfer.wire import chains, vectors
+from streaminfer.wire import vectors
 from streaminfer.wire.avro import DECLARED, Schemas
-from streaminfer.wire.chains import MAX_PARTS, require
 from streaminfer.wire.errors import BadValue, Damaged, Older
+from streaminfer.wire.sampled import chains
+from streaminfer.wire.sampled.chains import MAX_PARTS, require
 
 TOPIC: Final = "sampler-state"
 TOKEN: Final = re.compile(r"[0-9a-f]{32}")

@@ -1,0 +1,1 @@
+"""What is answered, by subject: posterior, keys, draws, predictions, streams, probes."""

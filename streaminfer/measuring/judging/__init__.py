@@ -1,0 +1,1 @@
+"""What measurements mean: each check's question, its limits, and the verdict."""

@@ -1,0 +1,1 @@
+"""A process that runs a service: its loop, end, health and patience with the bus."""

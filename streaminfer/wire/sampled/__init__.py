@@ -1,0 +1,1 @@
+"""Records of samplers and combiners: draws, states, questions and answers."""
