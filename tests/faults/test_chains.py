@@ -185,7 +185,7 @@ class Chains:
             self.kill(self._random.choice(["sampler-0", "sampler-0", "sampler-1", "sampler-1", "master-0"]))
             if self.n_killed in self.stops:
                 self.stop(self._random.choice(["sampler-0", "sampler-1"]))
-        wait_for(self.is_complete, "all draws are there")
+        wait_for(self.is_complete, "all draws are there", timeout=240)
 
 
 def undisturbed(spec: Spec, rows: Sequence[dict[str, Any]]) -> Undisturbed:
@@ -232,6 +232,7 @@ def test_killed_chains_publish_the_same_draws(tmp_path: Path, bus_url: str, meth
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("bus_url", "methods"), params_with(LATER), indirect=["bus_url"])
 def test_chains_of_every_method_that_are_killed_more_often(tmp_path: Path, bus_url: str, methods: str) -> None:
     killed_side_by_side(tmp_path, bus_url, methods, MORE_KILLS)
