@@ -170,6 +170,7 @@ class Chains:
                 self.n_stopped += 1
                 return
             victim.send(signal.SIGCONT)
+            wait_for(lambda at=before: self.commits() > at or self.is_complete(), "its transaction ends")
         raise AssertionError("it was stopped inside a transaction each time")
 
     def play(self) -> None:

@@ -79,7 +79,7 @@ def test_while_the_bus_is_silent(programs: Programs, silent: socket.socket) -> N
 
 def test_a_main_thread_that_never_ends(programs: Programs) -> None:
     code = (
-        "import signal, time\nfrom streaminfer.runtime import ending\nending.LIMIT_S = 0.3\nending.install()\n"
+        "import signal, time\nfrom streaminfer.runtime.running import ending\nending.LIMIT_S = 0.3\nending.install()\n"
         "signal.signal(signal.SIGTERM, lambda *_: None)\nprint('ready', flush=True)\nwhile True: time.sleep(60)\n"
     )
     (programs.folder / "hanging.py").write_text(code)
