@@ -11,9 +11,10 @@ from streaminfer.runtime.running.threads import pin_threads
 
 
 def main() -> None:
-    ending.install()
+    serves = sys.argv[1:2] == ["run"]
+    ending.install(serves)
     pin_threads()
-    if sys.argv[1:2] == ["run"]:
+    if serves:
         end_when_told()
     from streaminfer.cli import main as command
 

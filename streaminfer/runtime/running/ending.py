@@ -18,6 +18,8 @@ CODE: Final = 128 + signal.SIGTERM
 """The exit code of a process that was asked to end before it was done."""
 LIMIT_S: Final = 4.5
 """Seconds from the signal to the hard end."""
+SERVICE_LIMIT_S: Final = 3.5
+"""Those of a service: `up`, which waits for its services, ends after them."""
 
 
 class Asked:
@@ -30,21 +32,24 @@ class Asked:
 asked: Final = Asked()
 
 
-def install() -> None:
-    """To be called early, and in the main thread: a signal that comes before it is lost to process 1."""
+def install(service: bool = False) -> None:
+    """To be called early, and in the main thread: a signal that comes before it is lost to process 1.
+
+    A service is done whenever it is told to end, so its exit code is 0.
+    """
     signal.signal(signal.SIGTERM, _leave)
-    watch()
+    watch(0 if service else CODE, SERVICE_LIMIT_S if service else LIMIT_S)
 
 
-def watch() -> None:
-    """Ends this process LIMIT_S after SIGTERM, whatever its main thread does.
+def watch(code: int, limit: float) -> None:
+    """Ends this process with this exit code `limit` seconds after SIGTERM, whatever its main thread does.
 
     Python's own handlers run between two steps of the main thread; this hears of a signal while that one computes.
     """
     heard, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    Thread(target=_end_after, args=(heard,), name="ending", daemon=True).start()
+    Thread(target=_end_after, args=(heard, code, limit), name="ending", daemon=True).start()
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 (the handler's signature)
@@ -53,8 +58,8 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 (t
     raise SystemExit(CODE)
 
 
-def _end_after(heard: int) -> None:
+def _end_after(heard: int, code: int, limit: float) -> None:
     while signal.SIGTERM not in os.read(heard, 64):
         pass
-    time.sleep(LIMIT_S)
-    os._exit(CODE)
+    time.sleep(limit)
+    os._exit(code)
