@@ -155,6 +155,11 @@ def test_every_ratio_names_contenders_of_its_case() -> None:
         "o4",
         "o5",
         "o6",
+        "x1",
+        "x2",
+        "x3",
+        "p1",
+        "p2",
         "w",
     ]
     for case in found:

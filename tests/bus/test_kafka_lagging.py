@@ -9,6 +9,7 @@ import pytest
 
 from streaminfer.bus.broker import topics as module
 from streaminfer.bus.broker.names import Names
+from streaminfer.bus.broker.needs import NONE, Kind, Need, Needs
 from streaminfer.bus.broker.topics import SEEN_WITHIN_S, Catalog
 from streaminfer.bus.protocol import BusError, UnknownTopic
 from tests.bus.test_kafka_asking import Clock
@@ -30,7 +31,10 @@ class Lagging:
     def check_open(self) -> None:
         """Never closed."""
 
-    def ask(self, what: str, question: Callable[[Any], Any]) -> Any:
+    def needs(self, operation: str, kind: Kind, *names: str) -> Needs:
+        return Needs([Need(operation, kind, name) for name in names], "User:me", "broker:9092")
+
+    def ask(self, what: str, question: Callable[[Any], Any], needs: Needs = NONE) -> Any:
         return question(self)
 
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
@@ -62,7 +66,7 @@ def test_settings_that_a_broker_does_not_know_yet_are_asked_for_again(clock: Clo
 
 
 def test_settings_that_stay_hidden_are_an_error_that_names_the_right(clock: Clock) -> None:
-    with pytest.raises(BusError, match=r"'t': this user may not see its settings; .* the right DescribeConfigs"):
+    with pytest.raises(BusError, match=r"'t': this user may not DescribeConfigs the topic 't'. Grant it with: kafka-acls"):
         catalog([True], [False]).fresh("t")
     assert SEEN_WITHIN_S < clock.now < SEEN_WITHIN_S + 1
 
