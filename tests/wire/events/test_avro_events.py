@@ -136,7 +136,7 @@ def test_records_of_several_writers_keep_their_order() -> None:
          "schema id 9: k: is of type null, it must be one of double, float, int, long"),
         ("double", "schema id 9: must be a record with named fields"),
         (record(("k", "double"), ("e", "double"), ("next", ["null", "R"])),
-         "schema id 9: is recursive: R holds itself"),
+         "schema id 9: is recursive: a type holds itself"),
         (record(("k", "double"), ("e", "double"), ("x", {"type": "array", "items": "null"})),
          "schema id 9: has an array whose elements have no bytes"),
     ],
