@@ -66,7 +66,9 @@ def test_settings_that_a_broker_does_not_know_yet_are_asked_for_again(clock: Clo
 
 
 def test_settings_that_stay_hidden_are_an_error_that_names_the_right(clock: Clock) -> None:
-    with pytest.raises(BusError, match=r"'t': this user may not DescribeConfigs the topic 't'. Grant it with: kafka-acls"):
+    with pytest.raises(
+        BusError, match=r"'t': this user may not DescribeConfigs the topic 't'. Grant it with: kafka-acls"
+    ):
         catalog([True], [False]).fresh("t")
     assert SEEN_WITHIN_S < clock.now < SEEN_WITHIN_S + 1
 
