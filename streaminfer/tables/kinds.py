@@ -20,6 +20,7 @@ from streaminfer.tables.keyed import Keyed
 from streaminfer.tables.learning import KeyedLearning, Learning, SingleLearning, WhichShard, WordLearning
 from streaminfer.tables.pooled_prior import model_of
 from streaminfer.tables.single import Single
+from streaminfer.tables.sizes import most_dirty
 from streaminfer.tables.table import Table
 from streaminfer.tables.words import Words
 from streaminfer.variational.arena import Arena
@@ -36,13 +37,17 @@ WORDS_BYTES: Final = 16 << 20
 """A minibatch of documents is cut here: as words they take some ten times as much."""
 
 
-def _any_bytes(_spec: Spec) -> None:
+def _any(_spec: Spec) -> None:
     return None
 
 
 def _bytes_of_keys(spec: Spec) -> int | None:
     columns = spec.row_columns
     return None if columns is None else tape_bytes(spec.model.size, columns)
+
+
+def _changed_keys(spec: Spec) -> int:
+    return most_dirty(spec.model.size)
 
 
 class Kind(NamedTuple):
@@ -96,10 +101,12 @@ class Folding(NamedTuple):
     """What a shard holds."""
     learning: Callable[[Spec, WhichShard], Learning]
     """How it learns from minibatches."""
-    tape_bytes: Callable[[Spec], int | None] = _any_bytes
+    tape_bytes: Callable[[Spec], int | None] = _any
     """Bytes of records after which a minibatch is cut; None: no other limit than that of all."""
     merged_bytes: int = 0
     """Bytes of records of which one increment may be made, however many minibatches they are."""
+    merged_positions: Callable[[Spec], int | None] = _any
+    """Positions of such an increment: a short record may be of another key, with many statistics. None: any."""
 
 
 def kind_of(spec: Spec) -> Kind:
@@ -204,7 +211,7 @@ SINGLE: Final = Kind(
 )  # fmt: skip
 KEYED: Final = Kind(
     "keyed", "key", False, _size, _size, _check_posterior, _proper, _complete, _posterior, _exactness, _no_event,
-    Folding(_keyed, KeyedLearning, _bytes_of_keys, MERGED_KEYED_BYTES),
+    Folding(_keyed, KeyedLearning, _bytes_of_keys, MERGED_KEYED_BYTES, _changed_keys),
 )  # fmt: skip
 WORDS: Final = Kind(
     "words",

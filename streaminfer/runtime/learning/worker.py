@@ -68,6 +68,7 @@ class Worker:
         self._kind = kind_of(spec)
         self._tape_bytes = folding_of(spec).tape_bytes(spec)
         self._merged_bytes = self.merged_bytes(spec)
+        self._merged_positions = folding_of(spec).merged_positions(spec)
         self._layout = table_of(spec).layout
         self._increments = names.topic(spec, "increments")
         self._shards = Shards(spec, bus, schemas, rows_of(spec, schemas))
@@ -233,7 +234,7 @@ class Worker:
             mark = marks.get(tape.partition)
             while len(batches) < room and not self._passes.at_end(tape, tape.begin):
                 stop = self._passes.stop(tape, mark)
-                batch = tape.cut(inference.minibatch, linger, now, stop, self._merged_bytes)
+                batch = tape.cut(inference.minibatch, linger, now, stop, self._merged_bytes, self._merged_positions)
                 if batch is None:
                     break
                 self._passes.check_whole(batch, stop)

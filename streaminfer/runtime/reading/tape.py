@@ -51,15 +51,23 @@ class Tape:
         self.end = part.end
 
     def cut(
-        self, minibatch: int, linger: float, now: float, mark: int | None = None, merged: int = 0
+        self,
+        minibatch: int,
+        linger: float,
+        now: float,
+        mark: int | None = None,
+        merged: int = 0,
+        positions: int | None = None,
     ) -> Minibatch | None:
         """The next minibatch if one is due: at a multiple of `minibatch`, at `mark`, or after `linger` seconds.
 
-        Minibatches that are whole come as one if together they have at most `merged` bytes.
+        Minibatches that are whole come as one if together they have at most `merged` bytes, and so many positions.
         """
         boundary = (self.begin // minibatch + 1) * minibatch
         if merged and self.end > boundary:
-            boundary = max(boundary, self._filled_at(min(merged, self._max_bytes)) // minibatch * minibatch)
+            filled = self._filled_at(min(merged, self._max_bytes))
+            filled = filled if positions is None else min(filled, self.begin + positions)
+            boundary = max(boundary, filled // minibatch * minibatch)
         if self._bytes >= self._max_bytes:
             boundary = min(boundary, self._filled_at(self._max_bytes))
         if mark is not None and self.begin < mark:

@@ -31,6 +31,16 @@ def test_a_step_makes_one_increment_for_each_partition() -> None:
     assert rig.snapshot().frontier.positions == {0: 20, 1: 8}
 
 
+def test_keys_of_short_events_are_not_too_many_for_a_snapshot() -> None:
+    """128 kB of Avro may be of 10,000 keys. With 1,000 categories each these have 80 MB, and 64 MiB are refused."""
+    model = {"kind": "categorical", "field": "c", "categories": [f"{i:x}" for i in range(1000)]}
+    rig = Rig(parse_spec(_document(model=model, key="k", inference={"minibatch": 32})))
+    rig.send(*(json.dumps({"k": i, "c": "a"}).encode() for i in range(1120)))
+    rig.run(rig.master(), rig.worker(), rounds=6)
+    assert sorted(set(rig.spans())) == [(0, 1024, 1024), (1024, 1120, 96)], "8 MiB are the statistics of 1048 keys"
+    assert (rig.snapshot().n_events, rig.snapshot().counts.n_keys) == (1120, 1120)
+
+
 @pytest.mark.parametrize(
     "sections",
     [

@@ -161,9 +161,9 @@ def test_what_a_cut_leaves_waits_from_then_on() -> None:
 
 
 def test_whole_minibatches_come_as_one_up_to_so_many_bytes() -> None:
-    def spans(tape: Tape, merged: int, mark: int | None = None) -> list[tuple[int, int]]:
+    def spans(tape: Tape, merged: int, mark: int | None = None, most: int | None = None) -> list[tuple[int, int]]:
         found = []
-        while batch := tape.cut(5, 0, 0.0, mark, merged):
+        while batch := tape.cut(5, 0, 0.0, mark, merged, most):
             assert all(batch.begin <= record.offset < batch.end for record in batch.records)
             found.append((batch.begin, batch.end))
         return found
@@ -174,6 +174,8 @@ def test_whole_minibatches_come_as_one_up_to_so_many_bytes() -> None:
     assert spans(_filled(27), 12) == [(0, 10), (10, 20), (20, 25)]
     assert spans(_filled(12, size=50), 12) == [(0, 5), (5, 10)], "one minibatch may have more"
     assert spans(_filled(17), 100, mark=8) == [(0, 8), (8, 15)]
+    assert spans(_filled(32, begin=3), 100, most=14) == [(3, 15), (15, 25), (25, 30)]
+    assert spans(_filled(17), 100, most=2) == [(0, 5), (5, 10), (10, 15)], "one minibatch may have more"
     assert spans(_filled(30, holes=tuple(range(2, 29))), 2) == [(0, 5), (5, 30)], "holes have no bytes"
 
 
