@@ -16,7 +16,7 @@ ODD: dict[str, dict[str, Any]] = {
     "class of an ingress": {
         "monitor": {"ingress": {"enabled": True, "className": "a\n  b: c # d", "hosts": [{"host": "h"}]}}
     },
-    "key of the token": {"http": {"tokenKey": "1e3"}},
+    "key of the token": {"http": {"tokenKey": "123"}},
     "topology": {"topologySpread": {"topologyKeys": ["true", "a: b"]}},
     "names": {"nameOverride": "true", "fullnameOverride": "null"},
     "account": {"serviceAccount": {"name": "123"}},
@@ -25,7 +25,7 @@ ODD: dict[str, dict[str, Any]] = {
         "keda": {"enabled": True, "maxReplicas": 3},
     },
     "strimzi": {"specs": [{"spec": {**POISSON, "data": {"topic": "2024"}}}], **STRIMZI},
-    "file": {"specs": [{"spec": POISSON, "files": {"1e3": "yes"}}]},
+    "file": {"specs": [{"spec": POISSON, "files": {"123": "yes"}}]},
 }
 
 
