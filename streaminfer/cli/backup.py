@@ -20,8 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
     path: Path = options.file
-    if path.is_dir() or not path.parent.is_dir():
-        rule = "is a folder" if path.is_dir() else f"the folder {path.parent} does not exist"
+    special = path.exists() and not path.is_file()
+    if special or not path.parent.is_dir():
+        rule = "is not a file" if special else f"the folder {path.parent} does not exist"
         raise UsageError(f"FILE: must be a file that can be written (got {path}: {rule})")
     with bus_of(options, spec, make=False) as bus:
         newest = back_up(spec, bus, path)

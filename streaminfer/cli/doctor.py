@@ -6,6 +6,7 @@ import argparse
 
 from streaminfer.bus.protocol import Bus
 from streaminfer.cli.common import add_bus, add_json, add_spec, answering, print_json, reached
+from streaminfer.cli.terminal import printable
 from streaminfer.runtime.doctoring.finding import Finding
 from streaminfer.runtime.doctoring.looking import findings
 from streaminfer.services import ROLES
@@ -39,4 +40,4 @@ def command(options: argparse.Namespace) -> int:
 def _line(finding: Finding) -> str:
     mark = {"good": "ok   ", "note": "note ", "wrong": "WRONG"}[finding.state]
     remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
-    return f"{mark}  {finding.check:<11}  {finding.text.rstrip('.')}{remedy}"
+    return printable(f"{mark}  {finding.check:<11}  {finding.text.rstrip('.')}{remedy}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 
 import pytest
 from kafka import errors
@@ -81,6 +82,17 @@ def test_a_missing_right_is_named_with_the_line_that_grants_it(error: Exception,
     assert isinstance(found, Forbidden)
     assert missing in str(found)
     assert f"kafka-acls --bootstrap-server broker:9092 --add --allow-principal User:ann {line}" in str(found)
+
+
+@pytest.mark.parametrize("user", ["User:CN=ann,O=Ann & Sons", "User:$(reboot)", "User:a'; reboot #"])
+def test_the_line_is_one_command_for_a_shell_whoever_the_user_is(user: str) -> None:
+    needs = Needs([Need("Read", "group", "g")], user, "[::1]:9092")
+    line = str(translate(errors.GroupAuthorizationFailedError("g"), "committing", needs)).partition("Grant it with: ")[
+        2
+    ]
+    words = shlex.split(line)
+    assert words[words.index("--allow-principal") + 1] == user
+    assert words[-2:] == ["--group", "g"]
 
 
 def test_answers_of_a_broker_are_not_repeated() -> None:

@@ -83,8 +83,8 @@ def test_the_network_policy_lets_pods_reach_what_they_are_told_to_use(name: str)
     for pod in pods(objects):
         labels = pod.metadata["labels"]
         rules = [each["spec"] for each in policies.values() if selected(each["spec"]["podSelector"], labels)]
-        if labels["app.kubernetes.io/component"] == "subscriber" or name == "existing-topics":
-            assert not rules  # a program of the user's own goes where it likes
+        if labels["app.kubernetes.io/component"] in {"subscriber", "test"} or name == "existing-topics":
+            assert not rules  # a program of the user's own goes where it likes; a test asks the monitor
             continue
         (leaving,) = [each["egress"] for each in rules if "Egress" in each["policyTypes"]]
         open_ports = {port["port"] for rule in leaving for port in rule["ports"]}
@@ -112,9 +112,34 @@ def test_peers_of_the_policy_are_those_of_the_values() -> None:
         3128: None,
     }
     assert ipaddress.ip_network(found[9093][0]["ipBlock"]["cidr"])
-    (entering,) = policies["r-streaminfer-monitor"]["spec"]["ingress"]
-    assert entering["from"] == [
-        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}
+    found = [_peers(scenario("tls-scram"), component) for component in ("worker", "monitor")]
+    spaces = [
+        [each["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for each in peers] for peers in found
+    ]
+    assert spaces == [["monitoring"], ["ingress-nginx", "monitoring"]]
+
+
+def test_only_its_own_peers_reach_the_monitor_if_they_are_named() -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "proxy"}}}
+    objects = tuple(render(values={"networkPolicy": {"monitorFrom": [peer]}}))
+    assert _peers(objects, "monitor") == [peer]
+    assert _peers(objects, "worker") == [{"namespaceSelector": {}}]
+
+
+def _peers(objects: tuple[Object, ...], component: str) -> list[Object]:
+    """All who may come to the pods of a component: policies add up."""
+    labels = next(
+        pod.metadata["labels"]
+        for pod in pods(objects)
+        if pod.metadata["labels"]["app.kubernetes.io/component"] == component
+    )
+    rules = [each["spec"] for each in of_kind(objects, "NetworkPolicy").values()]
+    return [
+        peer
+        for rule in rules
+        if selected(rule["podSelector"], labels)
+        for each in rule["ingress"]
+        for peer in each["from"]
     ]
 
 

@@ -11,7 +11,9 @@ import pytest
 from streaminfer import load_spec
 from streaminfer.bus.connect import open_bus
 from streaminfer.bus.protocol import Output, Partition, Position
+from streaminfer.cli.doctor import _line
 from streaminfer.runtime import names
+from streaminfer.runtime.doctoring.finding import Finding
 from streaminfer.wire import beats
 from streaminfer.wire.beats import Beat
 from tests.cli.conftest import Called, Workplace
@@ -46,6 +48,10 @@ def test_nothing_is_wrong(workplace: Workplace, every_bus_url: str) -> None:
     assert len(lines) == len(found)
     assert lines[0].split()[:2] == ["ok", "bus"]
     assert any("master: none is running. Remedy: start it" in line for line in lines)
+
+
+def test_a_finding_is_one_line_whatever_a_bus_or_a_registry_says() -> None:
+    assert "\n" not in _line(Finding("schemas", "wrong", "refused:\nok     rights       all of them", "grant it"))
 
 
 def test_before_anything_there_are_no_topics(workplace: Workplace, bus_url: str) -> None:

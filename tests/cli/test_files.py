@@ -120,6 +120,11 @@ def test_mistakes_are_told_with_field_rule_and_value(workplace: Workplace, prepa
     assert "--key: " in called.err
     called = workplace.call("backup", workplace.spec, missing / "file", *bus, code=2)
     assert "FILE: must be a file that can be written" in called.err
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    called = workplace.call("backup", workplace.spec, pipe, *bus, code=2)
+    assert f"FILE: must be a file that can be written (got {pipe}: is not a file)" in called.err
+    assert pipe.is_fifo()
     called = workplace.call("restore", workplace.spec, missing, *bus, code=1)
     assert "No such file" in called.err
     called = workplace.call("restore", workplace.spec, workplace.data, *bus, code=1)

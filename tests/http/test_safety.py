@@ -217,6 +217,14 @@ def test_endless_headers_after_a_body_are_refused(hasty: Site) -> None:
     assert b"413 " in raw(hasty, head.encode(), *pieces)
 
 
+def test_headers_after_a_body_are_not_those_of_the_request(guarded: Site) -> None:
+    """A proxy that checks headers may pass on what comes after a body as it is."""
+    head = f"POST {guarded.one}/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    body = "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    answer = raw(guarded, f"{head}{body}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
 def test_empty_lines_do_not_hold_a_connection(hasty: Site) -> None:
     """They may come before a request, but a request must come whole in time after them."""
     begun = time.monotonic()

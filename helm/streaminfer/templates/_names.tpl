@@ -41,7 +41,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* What all pods of a release have, and no others. */}}
 {{- define "streaminfer.releaseLabels" -}}
-app.kubernetes.io/name: {{ include "streaminfer.name" . }}
+app.kubernetes.io/name: {{ include "streaminfer.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 

@@ -68,7 +68,7 @@ annotations:
 topologySpreadConstraints:
   {{- range .root.Values.topologySpread.topologyKeys }}
   - maxSkew: 1
-    topologyKey: {{ . }}
+    topologyKey: {{ . | quote }}
     whenUnsatisfiable: ScheduleAnyway
     matchLabelKeys: [pod-template-hash]
     labelSelector:

@@ -111,7 +111,7 @@ partitions is 0 if the spec does not say. */}}
 spec.yaml: |
   {{- toYaml .spec | nindent 2 }}
 {{- range $name, $content := .files }}
-{{ $name }}: {{ $content | quote }}
+{{ $name | quote }}: {{ $content | quote }}
 {{- end }}
 {{- end -}}
 

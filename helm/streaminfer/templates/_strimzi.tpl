@@ -21,7 +21,7 @@
 {{- $operations = append $operations "DescribeConfigs" -}}
 {{- end -}}
 {{- if $operations }}
-- resource: {type: topic, name: {{ include "streaminfer.public" (dict "root" $root "name" .name) }}, patternType: literal}
+- resource: {type: topic, name: {{ include "streaminfer.public" (dict "root" $root "name" .name) | quote }}, patternType: literal}
   operations: {{ toJson $operations }}
 {{- end -}}
 {{- end -}}
@@ -49,7 +49,7 @@ metadata:
   name: {{ include "streaminfer.kafkaUser" . }}
   labels:
     {{- include "streaminfer.labels" .root | nindent 4 }}
-    strimzi.io/cluster: {{ .root.Values.strimzi.cluster }}
+    strimzi.io/cluster: {{ .root.Values.strimzi.cluster | quote }}
 spec:
   authentication: {type: {{ .root.Values.strimzi.authentication }}}
   authorization:

@@ -20,7 +20,7 @@ Mount the volume `posterior` in your own container. Further arguments, the same 
 {{- $directory := .directory | default "/posterior" -}}
 {{- $args := list "subscribe" (include "streaminfer.specFile" .spec) "--to" $directory -}}
 {{- if .key -}}
-{{- $args = concat $args (list (printf "--key=%s" (.key | replace "$(" "$$("))) -}}
+{{- $args = concat $args (list (printf "--key=%s" (.key | replace "$" "$$"))) -}}
 {{- end -}}
 {{- if .maxAge -}}
 {{- $args = concat $args (list "--max-age" (int .maxAge | toString)) -}}

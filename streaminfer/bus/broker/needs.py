@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -41,11 +42,12 @@ class Needs:
 
     def told(self, need: Need) -> str:
         """What is missing, and the line that grants it."""
-        return (
-            f"this user may not {need.operation} the {need.kind.replace('-', ' ')} {need.name!r}. Grant it with: "
-            f"kafka-acls --bootstrap-server {self.servers} --add --allow-principal {self.user} "
-            f"--operation {need.operation} --{need.kind} {need.name}"
-        )
+        line = [
+            "kafka-acls", "--bootstrap-server", self.servers, "--add", "--allow-principal", self.user,
+            "--operation", need.operation, f"--{need.kind}", need.name,
+        ]  # fmt: skip
+        what = f"{need.operation} the {need.kind.replace('-', ' ')} {need.name!r}"
+        return f"this user may not {what}. Grant it with: {shlex.join(line)}"
 
     def __add__(self, others: Needs) -> Needs:
         return Needs([*self.all, *others.all], self.user, self.servers)

@@ -85,7 +85,7 @@ def read(path: Path) -> Contents:
     with path.open("rb") as file:
         try:
             return _contents(file)
-        except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FileFault(f"{path}: not a file of records, or damaged: {error}. Write it again") from error
 
 
@@ -93,8 +93,8 @@ def _contents(file: IO[bytes]) -> Contents:
     if file.read(len(MAGIC)) != MAGIC:
         raise ValueError("it does not begin as one")
     head = json.loads(_frame(file))
-    topics = {str(name): int(count) for name, count in head["topics"].items()}
-    if not all(0 < count <= MAX_PARTITIONS for count in topics.values()):
+    topics = dict(head["topics"].items())
+    if not all(type(count) is int and 0 < count <= MAX_PARTITIONS for count in topics.values()):
         raise ValueError("a topic has no partition, or too many")
     names, records = list(topics), list[Record]()
     while (payload := _frame(file))[: len(END)] != END or len(payload) != len(END) + _COUNT.size:

@@ -57,6 +57,10 @@ class Bounded(HttpToolsProtocol):
         self._in_head, self._body_bytes = True, 0
         self._expect_request()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what comes after a body (trailers) is not among the headers, which proxies have checked
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._in_head = False
         if self._refused:

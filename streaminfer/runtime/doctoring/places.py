@@ -118,6 +118,6 @@ def groups(spec: Spec, bus: Bus) -> Iterator[Finding]:
                 "the topic was made again or the bus has lost records: give the spec a new name",
             )
         if not beyond:
-            lag = sum(ends[each.topic][each.index] - at.offset for each, at in kept.items())
+            lag = sum(ends[each.topic].get(each.index, 0) - at.offset for each, at in kept.items())
             said = f"{lag:,} positions behind" if kept else "has not kept a position yet"
             yield good("groups", f"{group}: {said}" + ("" if kept else f" in {topic}"))

@@ -103,7 +103,7 @@ def load(spec: Spec, path: Path) -> Backup:
 
 def _differences(spec: Spec, said: Mapping[str, object]) -> str:
     text = said.get("spec")
-    there = meaning.read(text.encode()) if isinstance(text, str) else None
+    there = meaning.read(text.encode(errors="replace")) if isinstance(text, str) else None
     changed = [] if there is None else meaning.differences(there, spec.meaning)
     return f": {'; '.join(changed)}" if changed else ""
 

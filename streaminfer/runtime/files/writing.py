@@ -6,29 +6,30 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import mkstemp
+from secrets import token_hex
 from typing import Final
 
 STALE_S: Final = 3600
 """Seconds after which a file that was never finished is one of a process that was killed."""
-MODE: Final = 0o644
-"""For a reader in another container, with another user."""
 _END: Final = ".part"
 
 
 def replace_file(path: Path, pieces: Iterable[bytes]) -> None:
-    """Replaces a file so that its readers, and a machine that fails, see the old one or the new one."""
-    handle, name = mkstemp(prefix=f".{path.name}.", suffix=_END, dir=path.parent)
+    """Replaces a file so that its readers, and a machine that fails, see the old one or the new one.
+
+    Who may read it, the umask says.
+    """
+    name = path.with_name(f".{path.name}.{token_hex(8)}{_END}")
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, MODE)
             for piece in pieces:
                 file.write(piece)
             file.flush()
             os.fsync(handle)
         os.replace(name, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 
@@ -48,5 +49,5 @@ def remove_unfinished(path: Path) -> None:
         try:
             if time.time() - each.stat().st_mtime > STALE_S:
                 each.unlink(missing_ok=True)
-        except FileNotFoundError:
+        except OSError:  # another has removed it, or it is not ours to remove
             continue

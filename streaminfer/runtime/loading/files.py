@@ -16,6 +16,8 @@ from streaminfer.spec import Spec
 from streaminfer.topics import declarations
 
 MAX_LINE: Final = declarations()["events"].max_bytes
+MOST_BLANK: Final = 16 * MAX_LINE
+"""Bytes that one row may take with the blank lines before it: a small gzip file may expand to nothing else."""
 
 
 class FileError(ValueError):
@@ -37,8 +39,8 @@ class Counted:
         self.stream, self._file, self._live = stream, file, live
         self._held, self._at = b"", 0
         self.lines = self.passed = 0
-        self.kept: list[bytes] | None = None
-        """If it is a list, the lines that pass one by one are added to it."""
+        self.kept: bytearray | None = None
+        """If there is one, the lines that pass one by one are added to it. Whoever set it empties it after each row."""
         self.zoneless = False
         """Whether the file's own type for the time of events has no zone."""
 
@@ -99,7 +101,10 @@ class Counted:
             if len(line.rstrip(b"\r\n")) > MAX_LINE:
                 raise FileError(f"{self._file}: line {self.lines} has more than the {MAX_LINE} bytes of a record")
             if self.kept is not None:
-                self.kept.append(line)
+                self.kept += line
+                if len(self.kept) > MOST_BLANK:
+                    rule = f"ends more than {MOST_BLANK} bytes of blank lines; remove them"
+                    raise FileError(f"{self._file}: line {self.lines} {rule}")
             yield line
 
 

@@ -26,6 +26,8 @@ from streaminfer.spec.avro_schema import SchemaError, is_local, leaves, unit_of
 
 PORTION: Final = 1000
 """Rows of a Parquet file that become texts at once."""
+_MOST_BYTES: Final = 64 << 20
+"""Bytes that rows read at once should have, by what the file says of its row groups."""
 
 
 class Parquet:
@@ -51,8 +53,11 @@ class Parquet:
             lines.zoneless = arrow.lacks_zone(self._opened.schema_arrow, self.time)
 
     def portions(self, rows: int, begin: int = 0) -> Iterator[Any]:
-        """Tables of at most so many rows, from the row `begin` on."""
-        groups = [self._opened.metadata.row_group(i).num_rows for i in range(self._opened.num_row_groups)]
+        """Tables of at most so many rows, fewer if they are large, from the row `begin` on."""
+        described = [self._opened.metadata.row_group(i) for i in range(self._opened.num_row_groups)]
+        groups = [each.num_rows for each in described]
+        widest = max((each.total_byte_size // max(1, each.num_rows) for each in described), default=0)
+        rows = max(1, min(rows, _MOST_BYTES // max(1, widest)))
         first = 0
         while first < len(groups) and begin >= groups[first]:
             begin -= groups[first]
@@ -89,7 +94,7 @@ class Parquet:
             yield
         except FileError:
             raise
-        except (ArrowException, OSError, ValueError, OverflowError) as error:
+        except (ArrowException, OSError, ValueError, OverflowError, RecursionError) as error:
             why = str(error)[:200]
             raise FileError(f"{self._file}: is not a Parquet file that can be read: {why}") from error
 

@@ -115,21 +115,22 @@ class TextSource:
     def _odd(self, size: int) -> Part | None:
         """At least so many bytes, read row by row; None at the end of the file."""
         lines, begin = self._lines, self._lines.passed
-        kept: list[bytes] = []
-        lines.kept = kept
-        rows, ends = [], []
+        lines.kept = kept = bytearray()
+        rows, ends, raw = [], [], bytearray()
         for row in self._rows():
             rows.append(row)
             ends.append(lines.passed - begin)
+            raw += kept
+            kept.clear()
             if ends[-1] >= size:
                 break
         lines.kept = None
-        raw = b"".join(kept)
+        raw += kept
         if not raw:
             return None
         if ends:
             ends[-1] = len(raw)  # with the blank lines at the end of a file
-        return Part(rows, np.array(ends, dtype=np.intp), raw)
+        return Part(rows, np.array(ends, dtype=np.intp), bytes(raw))
 
     def passed(self, part: Part) -> None:
         self._digest.update(part.raw)
@@ -240,11 +241,10 @@ class Opener(Protocol):
 
 
 def _csv(spec: Spec, lines: Counted, file: str, form: EventFormat, judged: bool) -> Source:
-    begin: list[bytes] = []
-    lines.kept = begin
+    lines.kept = begin = bytearray()
     opened = Csv(spec, lines, file)
     lines.kept = None
-    return TextSource(lines, opened.rows, PlainCsv(spec, opened, form, judged).part, b"".join(begin))
+    return TextSource(lines, opened.rows, PlainCsv(spec, opened, form, judged).part, bytes(begin))
 
 
 def _ndjson(spec: Spec, lines: Counted, file: str, form: EventFormat, _judged: bool) -> Source:

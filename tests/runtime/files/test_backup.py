@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from streaminfer.bus.recorded.framing import FileFault
 from streaminfer.runtime import names
 from streaminfer.runtime.files.backup import Backup, NothingToBackUp, back_up, load
 from streaminfer.runtime.files.restore import restore
+from streaminfer.runtime.files.writing import remove_unfinished, replace_file
 from streaminfer.runtime.service import Fatal
 from tests.golden import driving, records
 from tests.golden.steady import SteadyBus
@@ -151,6 +154,60 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
         path.write_bytes(broken)
         with pytest.raises(FileFault, match="not a file of records, or damaged"):
             load(golden.spec, path)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"about": ' + b"[" * 200_000 + b"]" * 200_000 + b', "topics": {}}',
+        b'{"about": {}, "topics": {"a": Infinity}}',
+        b'{"about": {}, "topics": {"a": 1e999}}',
+        b'{"about": {}, "topics": {"a": true}}',
+        b'{"about": {}, "topics": {"a": 2000}}',
+        b'{"about": {}, "topics": []}',
+        b"[]",
+        b"\xff",
+    ],
+    ids=["deep", "infinite", "overflow", "truth", "many", "list", "no object", "no text"],
+)
+def test_a_hostile_head_is_refused(head: bytes, folder: Path) -> None:
+    """With right lengths and checksums."""
+    path = folder / "backup"
+    path.write_bytes(framing.MAGIC + framed(head) + framed(framing.END + bytes(8)))
+    with pytest.raises(FileFault, match="not a file of records, or damaged"):
+        framing.read(path)
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + zlib.crc32(payload).to_bytes(4, "big") + payload
+
+
+def test_a_spec_in_a_file_need_not_be_text(folder: Path) -> None:
+    golden, path = Golden("linear_regression", folder), folder / "backup"
+    about = b'{"kind": "backup", "name": "golden", "fingerprint": "x", "spec": "\\ud800"}'
+    head = b'{"about": %b, "topics": {}}' % about
+    path.write_bytes(framing.MAGIC + framed(head) + framed(framing.END + bytes(8)))
+    with pytest.raises(Fatal, match="made with another spec"):
+        load(golden.spec, path)
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_umask_says_who_may_read_a_file(mask: int, mode: int, folder: Path) -> None:
+    before = os.umask(mask)
+    try:
+        replace_file(folder / "f", [b"x"])
+    finally:
+        os.umask(before)
+    assert (folder / "f").stat().st_mode & 0o777 == mode
+    assert [each.name for each in folder.iterdir()] == ["f"]
+
+
+def test_what_others_left_in_a_shared_folder_is_passed_over(folder: Path) -> None:
+    left = folder / ".golden.snapshot.x.part"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    remove_unfinished(folder / "golden.snapshot")
+    assert left.exists()
 
 
 def test_without_a_posterior_there_is_nothing_to_back_up(folder: Path) -> None:

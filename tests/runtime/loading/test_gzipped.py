@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from streaminfer.runtime.loading import files
 from streaminfer.runtime.loading.files import MAX_LINE, FileError, read_csv, read_ndjson
 from streaminfer.runtime.loading.gzipped import lines_of
+from streaminfer.runtime.loading.readers import Reader
+from streaminfer.runtime.loading.sources import OPENERS
 from streaminfer.spec import parse_spec
+from streaminfer.wire.events.formats import format_of
 
 ONE = parse_spec({"name": "demo", "model": {"kind": "poisson", "field": "k"}})
 LINES = b"".join(b'{"k":%d,"x":%d}\n' % (i, i * 7919 % 1009) for i in range(20_000))
@@ -45,6 +49,24 @@ def test_a_file_that_is_cut_off(tmp_path: Path, kept: float) -> None:
     path.write_bytes(packed[: int(kept * len(packed)) if 0 < kept < 1 else int(kept)])
     with pytest.raises(FileError, match=r"f.ndjson.gz: the gzip file is cut off after line \d+; get the file again"):
         _read(path)
+
+
+@pytest.mark.parametrize(("reader", "begin"), [(read_csv, b"k\n1\n"), (read_ndjson, b'{"k": 1}\n')])
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n"])
+def test_a_small_file_of_blank_lines_does_not_fill_the_memory(
+    tmp_path: Path, reader: Reader, begin: bytes, blank: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_BLANK", 50_000)
+    path = tmp_path / "f.gz"
+    for many, fails in ((20_000, False), (200_000, True)):
+        path.write_bytes(gzip.compress(begin + blank * many + begin.splitlines()[-1]))
+        with lines_of(path) as lines:
+            parts = OPENERS[reader](ONE, lines, "f", format_of(ONE), True).parts()
+            if fails:
+                with pytest.raises(FileError, match=r"f.gz: line \d+ ends more than 50000 bytes of blank lines"):
+                    list(parts)
+            else:
+                assert sum(part.n for part in parts) == 2
 
 
 def test_a_file_that_is_damaged_or_something_else(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streaminfer.runtime.loading import sources
+from streaminfer.runtime.loading import readers, sources
 from streaminfer.runtime.loading.files import Counted, FileError
 from streaminfer.runtime.loading.partitioning import Dealer
 from streaminfer.runtime.loading.readers import read_parquet
@@ -97,6 +97,19 @@ def test_a_row_that_is_too_long_is_told_wherever_its_text_is(tmp_path: Path) -> 
     rule = f"f: row {N} is an event of more than the 1048576 bytes of a record"
     with path.open("rb") as stream, pytest.raises(FileError, match=rule):
         list(_open("rows", stream).parts())
+
+
+@pytest.mark.parametrize("name", ["rows", "json"])
+def test_rows_that_are_large_are_fewer_at_once(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the file says of its groups of rows: many long texts at once would fill the memory."""
+    monkeypatch.setattr(readers, "_MOST_BYTES", 4000)
+    texts = pa.array([f"{i:01000}" for i in range(N)])
+    path = _write(tmp_path / "f.parquet", {"a": pa.array(range(N)), "c": texts})
+    with path.open("rb") as stream:
+        assert [part.n for part in _open(name, stream).parts() if part.n > 4] == []
+        source = _open(name, stream)
+        assert source.skip(source.place()._replace(rows=7))
+        assert sum(part.n for part in source.parts()) == N - 7
 
 
 def test_numbers_of_a_file_come_as_tables(tmp_path: Path) -> None:
