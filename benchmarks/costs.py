@@ -95,7 +95,7 @@ def spend(
 
         first = _next(follower, 1)
         began, before, there = time.monotonic(), used(), sum(bus.ends(topic).values())
-        last = _next(follower, work.events)
+        last = first if first.n_events >= work.events else _next(follower, work.events)
         ended, after = time.monotonic(), used()
         increments = sum(bus.ends(topic).values()) - there
         resting, at_rest = time.monotonic(), used()[1]
